@@ -1,0 +1,45 @@
+"""The proving ground as pytest fixtures."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+
+ROOT = Path(__file__).resolve().parents[2]
+CRDS = ROOT / "crds"
+SPARK_CRD = ROOT / "tests" / "cluster" / "sparkapplications.yaml"
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane that knows Seamark's kinds and SparkApplications; shared by the whole run."""
+    with ControlPlane(tmp_path_factory.mktemp("cluster")) as plane:
+        install_crds(plane)
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def fresh_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of the module's own on which nothing has been installed."""
+    with ControlPlane(tmp_path_factory.mktemp("fresh-cluster")) as plane:
+        yield plane
+
+
+@pytest.fixture
+def kube_namespace(cluster: ControlPlane) -> str:
+    """A namespace of the test's own."""
+    name = f"test-{next(_numbers)}"
+    cluster.kubectl("create", "namespace", name)
+    return name
+
+
+def install_crds(plane: ControlPlane) -> None:
+    plane.kubectl("apply", "--server-side", "-f", str(CRDS), "-f", str(SPARK_CRD))
+    plane.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
