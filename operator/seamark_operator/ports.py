@@ -1,4 +1,4 @@
-"""What the control plane needs from the world. The two shells differ only in what stands behind these ports."""
+"""What the control plane needs from the world. The shells differ only in what stands behind these ports."""
 
 from __future__ import annotations
 
@@ -121,3 +121,122 @@ class Leases(Protocol):
     def release(self, namespace: str, name: str) -> None:
         """Delete it. Idempotent."""
         ...
+
+
+@dataclass(frozen=True)
+class DefinitionFacts:
+    """What a Collection's spec defines, parsed by the library."""
+
+    hash: str
+    document: str
+    """The canonical JSON that storage keeps."""
+    shards: int
+
+
+@dataclass(frozen=True)
+class ShardFacts:
+    """One shard as its log tells it. `upper` is None when the shard is closed."""
+
+    id: str
+    since: int
+    upper: int | None
+    epoch: int = 0
+    lock_holder: str = ""
+    parts: int = 0
+    bytes: int = 0
+
+
+Role = Literal["building", "standby", "active", "retired", "abandoned", "condemned"]
+
+
+@dataclass(frozen=True)
+class RenditionFacts:
+    """One rendition as storage tells it."""
+
+    name: str
+    role: Role
+    definition_hash: str
+    since: int
+    upper: int | None
+    handed_over_at: int | None = None
+    shards: tuple[ShardFacts, ...] = ()
+    document: str = ""
+    """The definition it is built by, as canonical JSON."""
+
+
+@dataclass(frozen=True)
+class CollectionFacts:
+    """One collection as storage tells it: the truth that status is a projection of."""
+
+    owner: str
+    since: int
+    upper: int | None
+    active: str
+    renditions: Mapping[str, RenditionFacts]
+    holds: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Marker:
+    """What a run wrote in storage when it ended: the verdict, whatever the runner says."""
+
+    run_id: str
+    rendition: str
+    kind: RunKind
+    outcome: Literal["committed", "failed", "retired"]
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A collection in storage: where it lies and its name there."""
+
+    url: str
+    checkpoints: str | None
+    name: str
+
+
+class Storage(Protocol):
+    """The library, as far as the control plane uses it. Every change is safe to repeat."""
+
+    def define(self, spec: Mapping[str, Any]) -> DefinitionFacts:
+        """Parse a Collection's spec; `InvalidDefinition` names path and value."""
+        ...
+
+    def probe(self, url: str) -> None:
+        """Open the storage and list one prefix, read only; raises what went wrong."""
+        ...
+
+    def describe(self, target: Target) -> CollectionFacts | None:
+        """None when the collection does not exist there."""
+        ...
+
+    def markers(self, target: Target, renditions: Sequence[str]) -> Sequence[Marker]: ...
+
+    def create(self, target: Target, document: str, owner: str) -> None: ...
+
+    def add_rendition(self, target: Target, rendition: str, document: str) -> None: ...
+
+    def mark_standby(self, target: Target, rendition: str) -> None: ...
+
+    def handover(self, target: Target, rendition: str) -> int:
+        """Hand the readers over; the time it happens at."""
+        ...
+
+    def abandon(self, target: Target, rendition: str, why: str) -> None: ...
+
+    def hold(self, target: Target, name: str, as_of: int) -> None: ...
+
+    def unhold(self, target: Target, name: str) -> None: ...
+
+    def retain(self, target: Target, millis: int) -> None: ...
+
+    def condemn(self, target: Target, rendition: str) -> None: ...
+
+    def sweep(self, target: Target, rendition: str) -> int:
+        """Delete the condemned rendition's objects; how many."""
+        ...
+
+    def drop(self, target: Target) -> None: ...
+
+    def close(self) -> None: ...

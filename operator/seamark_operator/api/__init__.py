@@ -1,0 +1,1 @@
+"""The custom resources as typed values: what users write, and what the control plane tells them."""
