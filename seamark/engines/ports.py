@@ -36,7 +36,10 @@ class Log(Protocol):
         ...
 
     def read(self, seqno: int) -> AbstractContextManager[memoryview]:
-        """The entry's bytes, valid inside the `with` block only. `NotFound` when absent, `Corrupt` when damaged."""
+        """The entry's bytes, valid inside the `with` block only.
+
+        `NotFound` when absent, `Corrupt` when damaged.
+        """
         ...
 
     def scan(self, start: int) -> Iterator[tuple[int, bytes]]:
