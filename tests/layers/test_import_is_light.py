@@ -1,0 +1,61 @@
+"""The library is for small scripts too: importing it is quick and brings no Spark and no Kubernetes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIMIT_SECONDS = 0.3
+HEAVY = ("pyspark", "kopf", "kubernetes")
+
+PROBE = """
+import json, sys, time
+started = time.perf_counter()
+import seamark
+print(json.dumps({"seconds": time.perf_counter() - started, "modules": sorted(sys.modules)}))
+"""
+
+PUBLIC = sorted(
+    ".".join(init.parent.relative_to(ROOT).parts)
+    for pattern in ("seamark/__init__.py", "seamark/*/__init__.py")
+    for init in ROOT.glob(pattern)
+    if "__all__" in init.read_text()
+)
+
+
+def import_in_a_fresh_process() -> dict[str, Any]:
+    done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, check=True, cwd="/")
+    return dict(json.loads(done.stdout))
+
+
+def test_importing_seamark_takes_less_than_a_third_of_a_second() -> None:
+    seconds = min(import_in_a_fresh_process()["seconds"] for _ in range(7))
+    assert seconds < LIMIT_SECONDS
+
+
+def test_importing_seamark_brings_neither_spark_nor_kubernetes() -> None:
+    modules = import_in_a_fresh_process()["modules"]
+    assert "seamark" in modules
+    assert [name for name in modules if name.split(".")[0] in HEAVY] == []
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_what_a_package_shows_is_what_it_exports(package: str) -> None:
+    module = importlib.import_module(package)
+    exported = module.__all__
+    assert len(exported) == len(set(exported))
+    assert [name for name in exported if not hasattr(module, name)] == []
+    shown = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType) and name != "annotations"
+    }
+    assert shown - set(exported) == set()
