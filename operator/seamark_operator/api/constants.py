@@ -46,7 +46,6 @@ class Conditions:
     REBUILD_FAILED = "RebuildFailed"
     INGEST_FAILING = "IngestFailing"
     PAUSED = "ReconciliationPaused"
-    HELD = "Held"
     ABANDONED = "Abandoned"
 
 

@@ -93,11 +93,16 @@ def _failures(
     return count
 
 
+def _shortened(text: str, limit: int = 2000) -> str:
+    """A status is no place for a whole stack trace: the end of it says most."""
+    return text if len(text) <= limit else "... " + text[-limit:]
+
+
 def _message(observed: Observed, runs: tuple[Run, ...]) -> str:
     for run in reversed(runs):
         if living(run):
             continue
         marker = next((m for m in observed.markers if m.run_id == run.name), None)
         said = marker.detail if marker is not None and marker.outcome == "failed" else run.message
-        return said or f"run {run.name} ended as {run.state} without a marker in storage"
+        return _shortened(said) or f"run {run.name} ended as {run.state} without a marker in storage"
     return ""

@@ -1,4 +1,4 @@
-"""What a definition asks for: which rendition is the candidate, which is given up, when readers change over."""
+"""What a definition asks for: which rendition is the candidate, which is given up, when readers switch."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Abandonment:
 
 
 def abandonment(observed: Observed, rendition: Rendition) -> Abandonment | None:
-    """What its status remembers; else what follows from the facts, for a pass that ended before it was told."""
+    """What its status remembers; else what follows from the facts, when a pass ended before it was told."""
     told = find_condition(rendition.status.conditions, Conditions.ABANDONED)
     if told is not None:
         return Abandonment(told.reason, told.message, parse_time(told.last_transition_time))

@@ -113,7 +113,7 @@ def _tell(
 ) -> list[Action]:
     generation = hold.metadata.generation
     conditions = set_conditions(
-        hold.status.conditions, [(Conditions.HELD, phase == "Held", reason, message)], now, generation
+        hold.status.conditions, [(Conditions.READY, phase == "Held", reason, message)], now, generation
     )
     told = ReadHoldStatus(phase, as_of, conditions, generation)  # type: ignore[arg-type]
     return [*patch(about(k.READ_HOLD, hold.metadata), hold.status, told)]

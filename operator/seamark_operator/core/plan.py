@@ -184,5 +184,5 @@ class Plan:
 
     @property
     def again(self) -> bool:
-        """Whether a fresh look is worth taking at once. What is condemned waits for the next pass by intent."""
+        """Whether a fresh look is worth taking at once. What is condemned waits for the next pass."""
         return any(isinstance(action, OPENS_THE_NEXT_STEP) for action in self.actions)

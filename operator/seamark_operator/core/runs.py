@@ -61,8 +61,8 @@ def foreign_lock(observed: Observed, rendition: RenditionFacts) -> str | None:
     for lease in observed.leases:
         if lease.name in wanted and lease.holder != holder:
             return (
-                f"Lease {lease.name} is held by {lease.holder!r} and {holder!r} needs it; it is taken when it "
-                f"expires ({lease.duration_seconds} s without renewal), or delete the Lease to break the lock"
+                f"Lease {lease.name} is held by {lease.holder!r} and {holder!r} needs it: it is taken when "
+                f"it expires ({lease.duration_seconds} s without renewal); delete the Lease to break the lock"
             )
     return None
 
