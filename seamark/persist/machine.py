@@ -1,0 +1,153 @@
+"""Drives one shard's state machine over its log: catch up, propose, commit, checkpoint.
+
+The only place where a shard's log is appended to. A command is applied to the state first (so that an illegal
+one never reaches the log), then written at the next sequence number only if that is absent; when another writer
+was faster, its entries are applied and the command is tried again on the new state.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from typing import cast
+
+import msgspec
+
+from seamark.checkpoints import CheckpointStore
+from seamark.engines.ports import Log
+from seamark.errors import Conflict, Corrupt, Dropped, Gap, NotFound, Refused, SeamarkError
+from seamark.persist import entries
+from seamark.persist.commands import AnyCommand
+from seamark.persist.state import ShardState, apply
+
+CHECKPOINT_EVERY = 256
+
+log = logging.getLogger(__name__)
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(ShardState)
+
+
+class Machine:
+    """The state of one shard in this process. Thread-safe; calls are linearised in the order they come."""
+
+    def __init__(
+        self,
+        shard: str,
+        shard_log: Log,
+        checkpoints: CheckpointStore,
+        *,
+        session: str,
+        read_only: bool = False,
+    ) -> None:
+        self.shard = shard
+        self._log = shard_log
+        self._checkpoints = checkpoints
+        self._session = session
+        self._read_only = read_only
+        self._mutex = threading.RLock()
+        self._state: ShardState | None = None
+        self._next = 0
+        self._load()
+
+    @property
+    def known(self) -> ShardState:
+        """The state as last seen, without asking the log."""
+        if self._state is None:
+            raise NotFound(f"shard {self.shard} does not exist here; create it first, or check the location's URL")
+        return self._state
+
+    @property
+    def exists(self) -> bool:
+        return self._state is not None
+
+    def refresh(self) -> ShardState:
+        """The state after every entry that is durable at this moment."""
+        with self._mutex:
+            self._catch_up()
+            return self.known
+
+    def commit(self, propose: Callable[[ShardState | None], AnyCommand]) -> ShardState:
+        """Commit what `propose` makes of the state; it is called again when another writer was faster.
+
+        A refusal is raised only after the log was read to its end: a cached state never refuses.
+        """
+        if self._read_only:
+            raise Refused(f"shard {self.shard} was opened read-only; open the location for writing")
+        with self._mutex:
+            fresh = False
+            while True:
+                try:
+                    command = propose(self._state)
+                    after = apply(self._state, command, self.shard)
+                except SeamarkError:
+                    if fresh:
+                        raise
+                    self._catch_up()
+                    fresh = True
+                    continue
+                if after is self._state:
+                    return after
+                try:
+                    self._log.append(self._next, self._encode(command)).result()
+                except Conflict:
+                    self._catch_up()
+                    fresh = True
+                    continue
+                except Gap as gap:
+                    raise Dropped(f"shard {self.shard}: its log is gone ({gap})") from gap
+                self._state = after
+                self._next += 1
+                self._maybe_checkpoint()
+                return after
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _encode(self, command: AnyCommand) -> bytes:
+        epoch = self._state.epoch if self._state else 0
+        wall = time.time_ns() // 1_000_000
+        return entries.encode(entries.Entry(self._session, self._next, wall, epoch, 1, command))
+
+    def _load(self) -> None:
+        checkpoint = self._checkpoints.newest(self.shard)
+        if checkpoint is not None:
+            try:
+                self._state = _decoder.decode(checkpoint.tree)
+            except msgspec.MsgspecError as error:
+                log.warning("checkpoint %s of %s cannot be read: %s", checkpoint.event, self.shard, error)
+            else:
+                self._next = checkpoint.event + 1
+        if checkpoint is not None and self._next > self._log.head():
+            raise Corrupt(
+                f"shard {self.shard}: checkpoint at entry {checkpoint.event} is ahead of the log, whose first free "
+                f"entry is {self._log.head()}; restore the log, or delete the checkpoint if the log is right"
+            )
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        for seqno, payload in self._log.scan(self._next):
+            entry = entries.decode(payload, f"shard {self.shard}: entry {seqno}")
+            try:
+                self._state = apply(self._state, entry.command, self.shard)
+            except Dropped:
+                raise
+            except SeamarkError as error:
+                raise Corrupt(f"shard {self.shard}: entry {seqno} is not legal where it stands: {error}") from error
+            self._next = seqno + 1
+
+    def _maybe_checkpoint(self) -> None:
+        """A checkpoint is a cache: failing to write one is reported and costs only a longer replay."""
+        if self._next % CHECKPOINT_EVERY:
+            return
+        try:
+            self._checkpoints.write(self.shard, self._next - 1, _encoder.encode(cast(ShardState, self._state)))
+        except SeamarkError as error:
+            log.warning("no checkpoint of %s at entry %s: %s", self.shard, self._next - 1, error)
+
+
+def new_session() -> str:
+    """A name that no other writer has."""
+    return uuid.uuid4().hex
