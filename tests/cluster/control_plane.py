@@ -196,9 +196,7 @@ class ControlPlane:
                 }
             ],
             "users": [{"name": "user", "user": {"token": token}}],
-            "contexts": [
-                {"name": "test", "context": {"cluster": "test", "user": "user", "namespace": namespace}}
-            ],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "user", "namespace": namespace}}],
             "current-context": "test",
         }
         path.write_text(json.dumps(config, indent=2))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,6 +41,25 @@ def kube_namespace(cluster: ControlPlane) -> str:
     name = f"test-{next(_numbers)}"
     cluster.kubectl("create", "namespace", name)
     return name
+
+
+@contextmanager
+def spark_double(plane: ControlPlane, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """The double as a process of its own; its ledger and the drivers' logs go to the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "tests.cluster.spark_double"]
+    with (folder / "double.log").open("ab") as log:
+        process = subprocess.Popen(
+            [*command, f"--kubeconfig={plane.kubeconfig}", f"--folder={folder}"],
+            cwd=ROOT,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait(60)
 
 
 def install_crds(plane: ControlPlane) -> None:

@@ -2,8 +2,8 @@
 
     python -m tests.cluster.reduce_sparkapplication_crd PUBLISHED.yaml > tests/cluster/sparkapplications.yaml
 
-The published file (Go module github.com/kubeflow/spark-operator/v2 v2.4.0, folder config/crd/bases) has 800 KB,
-most of it descriptions and copies of the pod API. Kept: every field of spec and status with its real type, enum,
+The published file (Go module github.com/kubeflow/spark-operator/v2 v2.4.0, config/crd/bases) has 800 KB, most
+of it descriptions and copies of the pod API. Kept: every field of spec and status with its real type, enum,
 pattern and required list. Left out: descriptions, and the inside of the fields in `POD_API`, accepted unread.
 """
 
@@ -28,9 +28,7 @@ def reduce(node: Any, name: str = "") -> Any:
     if name in POD_API and node.get("type") == "object":
         return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     return {
-        key: reduce(value, key)
-        for key, value in node.items()
-        if not (key == "description" and isinstance(value, str))
+        key: reduce(value, key) for key, value in node.items() if not (key == "description" and isinstance(value, str))
     }
 
 
