@@ -75,10 +75,7 @@ class Recipe:
 KUBERNETES = Recipe(
     "kubernetes",
     "k8s.io/kubernetes",
-    tuple(
-        f"k8s.io/kubernetes/cmd/{program}"
-        for program in ("kube-apiserver", "kube-controller-manager", "kubectl")
-    ),
+    tuple(f"k8s.io/kubernetes/cmd/{program}" for program in ("kube-apiserver", "kube-controller-manager", "kubectl")),
     # Without these the API server reports version 0.0 and clients refuse it.
     "-s -w -X k8s.io/component-base/version.gitVersion={pin}"
     " -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=36",
@@ -88,9 +85,7 @@ MINIO = Recipe("minio", "github.com/minio/minio", ("github.com/minio/minio",))
 
 def kubernetes() -> Component:
     """The folder with kube-apiserver, kube-controller-manager and kubectl."""
-    return Component(
-        "kubernetes", KUBERNETES.version, "Go modules", cache.obtain(KUBERNETES.key, KUBERNETES.build)
-    )
+    return Component("kubernetes", KUBERNETES.version, "Go modules", cache.obtain(KUBERNETES.key, KUBERNETES.build))
 
 
 def minio() -> Component:

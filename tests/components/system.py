@@ -20,9 +20,7 @@ def java() -> Component:
     """Java 17 or later: the one of JAVA_HOME, else the one on the path, which is the order Spark looks in."""
     found = _java()
     if found is None:
-        _apt_install(
-            "java", "default-jre-headless", f"Java {OLDEST_JAVA} or later (JAVA_HOME or on the path)"
-        )
+        _apt_install("java", "default-jre-headless", f"Java {OLDEST_JAVA} or later (JAVA_HOME or on the path)")
         found = _java()
     if found is None:
         raise ComponentError("java: default-jre-headless is installed, yet there is no `java` on the path")
