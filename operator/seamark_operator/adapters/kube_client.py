@@ -120,9 +120,7 @@ class Kube:
                 return None
             raise
 
-    def everything(
-        self, resource: Resource, namespaces: Sequence[str], selector: str | None = None
-    ) -> list[Object]:
+    def everything(self, resource: Resource, namespaces: Sequence[str], selector: str | None = None) -> list[Object]:
         """Every object in the namespaces (all of the cluster when none is named), fetched by pages."""
         places: Sequence[str | None] = namespaces or [None]
         return [item for place in places for item in self._listed(resource.path(place), selector)]
@@ -159,9 +157,7 @@ class Kube:
                 return None
             raise
 
-    def delete(
-        self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any] | None = None
-    ) -> None:
+    def delete(self, resource: Resource, namespace: str, name: str, body: Mapping[str, Any] | None = None) -> None:
         """Idempotent; dependents go in the background."""
         options = {
             "kind": "DeleteOptions",

@@ -38,9 +38,7 @@ class KubeLeases:
     def list(self) -> Sequence[Lease]:
         return [
             _read(obj)
-            for obj in self._kube.everything(
-                LEASES, self._namespaces, f"{k.LABEL_COLLECTION},{MANAGED}={MANAGER}"
-            )
+            for obj in self._kube.everything(LEASES, self._namespaces, f"{k.LABEL_COLLECTION},{MANAGED}={MANAGER}")
         ]
 
     def acquire(self, namespace: str, name: str, holder: str, now: float, labels: Mapping[str, str]) -> bool:

@@ -98,13 +98,9 @@ class KubeObjects:
         if not self._events.is_new(identity):
             return
         try:
-            self._tell(
-                about, severity, reason, message, hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
-            )
+            self._tell(about, severity, reason, message, hashlib.sha256(repr(identity).encode()).hexdigest()[:16])
         except SeamarkError as error:
-            log.warning(
-                "event %s about %s %s was not told: %s", reason, about["kind"], metadata["name"], error
-            )
+            log.warning("event %s about %s %s was not told: %s", reason, about["kind"], metadata["name"], error)
 
     def _tell(self, about: Object, severity: str, reason: str, message: str, digest: str) -> None:
         metadata = about["metadata"]

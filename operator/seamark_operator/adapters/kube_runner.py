@@ -23,9 +23,7 @@ log = logging.getLogger(__name__)
 class KubeRunner:
     """Launches, observes and stops runs in the watched namespaces."""
 
-    def __init__(
-        self, kube: Kube, settings: application.SparkSettings, namespaces: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, kube: Kube, settings: application.SparkSettings, namespaces: Sequence[str] = ()) -> None:
         self._kube = kube
         self._settings = settings
         self._namespaces = tuple(namespaces)

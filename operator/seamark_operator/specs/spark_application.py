@@ -110,9 +110,7 @@ def build(run: RunSpec, settings: SparkSettings) -> Object:
             "sparkVersion": settings.spark_version,
             "image": settings.image,
             "imagePullPolicy": settings.image_pull_policy,
-            **(
-                {"imagePullSecrets": list(settings.image_pull_secrets)} if settings.image_pull_secrets else {}
-            ),
+            **({"imagePullSecrets": list(settings.image_pull_secrets)} if settings.image_pull_secrets else {}),
             "mainApplicationFile": f"{settings.applications}/{run.kind}.py",
             "arguments": list(run.arguments),
             "sparkConf": {**DEFAULT_CONF, **settings.spark_conf},

@@ -25,7 +25,7 @@ class _Awaited:
 
 
 class WatchProof:
-    """Told of what the API server knows and of what the watch showed, says how long a watch has hidden something.
+    """Told what the API server knows and what the watch showed, says how long a watch has hidden something.
 
     Versions are compared as numbers, as the API promises for one kind.
     """
@@ -53,9 +53,7 @@ class WatchProof:
                 # What is gone cannot come by any more. What was shown lately may be newer than this list.
                 for uid in [uid for uid in awaited if uid not in listed]:
                     del awaited[uid]
-                for uid in [
-                    u for u, (_, at) in shown.items() if u not in listed and now - at > FORGET_SECONDS
-                ]:
+                for uid in [u for u, (_, at) in shown.items() if u not in listed and now - at > FORGET_SECONDS]:
                     del shown[uid]
 
     def shown(self, kind: str, obj: Any) -> None:

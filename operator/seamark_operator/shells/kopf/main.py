@@ -23,7 +23,7 @@ from seamark_operator.adapters.kube_runner import KubeRunner
 from seamark_operator.adapters.storage import LibraryStorage
 from seamark_operator.api import constants as k
 from seamark_operator.control import Controller
-from seamark_operator.metrics import Metrics, metered_objects, metered_runner, metered_storage
+from seamark_operator.metrics import Metrics
 from seamark_operator.ports import Object
 from seamark_operator.shells.kopf import web
 from seamark_operator.shells.kopf.handlers import LEASE, kopf_settings, registry
@@ -52,8 +52,13 @@ class Operator:
             watch_dead_seconds=settings.watch_dead_seconds,
             pass_dead_seconds=settings.pass_dead_seconds,
         )
-        self.metrics = Metrics(watch_ages=self.watch.ages, leading=self.may_act)
+        self.metrics = Metrics(
+            watch_ages=self.watch.ages,
+            leading=self.may_act,
+            runs_can_be_launched=lambda: self.runner.served,
+        )
         self.kube = Kube(on_error=self.metrics.api_error, stopping=self.stopping)
+        self.runner = KubeRunner(self.kube, settings.spark, settings.namespaces)
         # One try that is given up within a period: a slow renewal must not outlive the Lease.
         quick = Limits(request_seconds=max(1.0, settings.lease_seconds / 5), attempts=1)
         self.elector = Elector(
@@ -99,30 +104,26 @@ class Operator:
             loop.call_soon_threadsafe(flag.set)
 
     def _worker(self) -> Worker:
-        settings, metrics = self.settings, self.metrics
-        storage = LibraryStorage()
+        settings = self.settings
         controller = Controller(
-            metered_objects(
-                KubeObjects(
-                    self.kube, settings.namespaces, on_known=self.watch.known, instance=settings.identity
-                ),
-                metrics,
-            ),
-            metered_runner(KubeRunner(self.kube, settings.spark, settings.namespaces), metrics),
+            KubeObjects(self.kube, settings.namespaces, on_known=self.watch.known, instance=settings.identity),
+            self.runner,
             KubeLeases(self.kube, settings.namespaces),
-            metered_storage(storage, metrics),
-            time.time,
+            LibraryStorage(),
+            observer=self.metrics,
         )
 
         def step(keys: Collection[Key] | None) -> None:
-            controller.step(keys)
+            summary = controller.step(keys)
+            self.metrics.passed(None, None if keys is not None else summary.results.keys())
+            self.vitals.passed()
 
-        def passed(seconds: float, error: BaseException | None) -> None:
-            metrics.passed("Collection", seconds, error)
-            if error is None:
-                self.vitals.passed()
-
-        return Worker(step, settings.resync_seconds, may_act=self.may_act, on_pass=passed)
+        return Worker(
+            step,
+            settings.resync_seconds,
+            may_act=self.may_act,
+            on_failure=lambda error: self.metrics.passed(error, None),
+        )
 
     def _lease_written(self, lease: Object) -> None:
         watched = self.settings.namespaces
@@ -184,9 +185,7 @@ class Operator:
                 if ended:
                     self.elector.release()
                 else:  # what is still under way must not meet a successor: the Lease runs out by itself
-                    log.warning(
-                        "a pass did not end within %.0f s; the Lease is left to expire", GRACE_SECONDS
-                    )
+                    log.warning("a pass did not end within %.0f s; the Lease is left to expire", GRACE_SECONDS)
 
     async def _watch(self) -> None:
         stop = asyncio.Event()
@@ -206,7 +205,7 @@ class Operator:
             self._loop = None
 
     def _watchdog(self) -> None:
-        """Ends a process that lost its Lease or does not work, also when the threads that should are stuck."""
+        """Ends a process that lost its Lease or does not work, also when the thread that should is stuck."""
         sick_since: float | None = None
         while not self.stopping.wait(1):
             if self.leading and self.settings.leader_elect and not self.elector.holds():

@@ -77,7 +77,7 @@ def parse(arguments: Sequence[str] | None = None, environment: Mapping[str, str]
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="seamark-operator",
-        description="Runs Seamark's control plane on Kubernetes. Credentials: KUBECONFIG, else the pod's own.",
+        description="Seamark's control plane on Kubernetes. Credentials: KUBECONFIG, else the pod's own.",
         epilog="Every option OPTION-NAME can be given as the variable SEAMARK_OPTION_NAME.",
     )
 

@@ -1,4 +1,4 @@
-"""Metrics and probes over HTTP, from threads of their own: a stuck event loop must not silence its own probe."""
+"""Metrics and probes over HTTP, from their own threads: a stuck event loop must not silence its probe."""
 
 from __future__ import annotations
 

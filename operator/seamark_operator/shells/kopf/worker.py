@@ -22,13 +22,13 @@ class Worker:
         resync_seconds: float,
         *,
         may_act: Callable[[], bool] = lambda: True,
-        on_pass: Callable[[float, BaseException | None], None] = lambda _seconds, _error: None,
+        on_failure: Callable[[BaseException], None] = lambda _error: None,
         debounce_seconds: float = 0.15,
     ) -> None:
         self._step = step
         self._resync = resync_seconds
         self._may_act = may_act
-        self._on_pass = on_pass
+        self._on_failure = on_failure
         self._debounce = debounce_seconds
         self._keys: set[Key] = set()
         self._everything = True
@@ -72,12 +72,10 @@ class Worker:
                 full_pass_due = time.monotonic() + self._resync
 
     def _pass(self, keys: Collection[Key] | None) -> bool:
-        began = time.monotonic()
-        error: BaseException | None = None
         try:
             self._step(keys)
-        except Exception as caught:  # whatever it was, the next pass starts from what is
-            error = caught
+        except Exception as error:  # whatever it was, the next pass starts from what is
             log.exception("a pass ended early; the next one is in %.0f s at the latest", self._resync)
-        self._on_pass(time.monotonic() - began, error)
-        return error is None
+            self._on_failure(error)
+            return False
+        return True
