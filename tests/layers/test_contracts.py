@@ -66,6 +66,12 @@ def test_every_contract_is_kept(tree: Path) -> None:
     assert " 0 broken" in done.stdout
 
 
+def test_every_folder_of_code_is_a_package_that_the_contracts_see(tree: Path) -> None:
+    folders = {source.parent for package in PACKAGES for source in (tree / package).rglob("*.py")}
+    unseen = [str(folder.relative_to(tree)) for folder in folders if not (folder / "__init__.py").exists()]
+    assert sorted(unseen) == []
+
+
 @pytest.mark.parametrize("trespass", TRESPASSES, ids=lambda t: f"{t.folder}: {t.line}")
 def test_one_import_too_many_breaks_its_contract(tree: Path, trespass: Trespass) -> None:
     (tree / trespass.folder / "trespass.py").write_text(f"{trespass.line}\n")
