@@ -65,7 +65,7 @@ def test_a_failed_build_is_told_with_its_last_lines_and_kept_nowhere(own_cache: 
     def build(into: Path) -> None:
         run("thing 1: building", ["sh", "-c", f"touch {into}/half; echo 'disk full' >&2; exit 3"])
 
-    with pytest.raises(ComponentError, match="(?s)thing 1: building: .* ended with code 3.*disk full"):
+    with pytest.raises(ComponentError, match=r"(?s)thing 1: building: .* ended with code 3.*disk full"):
         cache.obtain("thing-1", build)
     assert not any(path.is_dir() for path in own_cache.iterdir())
 
