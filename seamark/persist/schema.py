@@ -72,10 +72,7 @@ class Schema(msgspec.Struct, frozen=True, array_like=True):
     def fit(self, records: pa.Table) -> pa.Table:
         """`records` with exactly these columns and types, or `SchemaMismatch` that names the column."""
         want = self.arrow()
-        if records.schema.equals(want):
-            table = records
-        else:
-            table = self._cast(records, want)
+        table = records if records.schema.equals(want) else self._cast(records, want)
         for name in (*self.key, TIME, DIFF):
             if table.column(name).null_count:
                 raise SchemaMismatch(
@@ -100,7 +97,8 @@ class Schema(msgspec.Struct, frozen=True, array_like=True):
                 arrays.append(column.cast(field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise SchemaMismatch(
-                    f"column {field.name!r} is {field.type} in the shard, found {column.type} that does not fit: {error}"
+                    f"column {field.name!r} is {field.type} in the shard, found {column.type} "
+                    f"that does not fit: {error}"
                 ) from error
         return pa.Table.from_arrays(arrays, schema=want.remove_metadata())
 

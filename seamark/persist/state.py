@@ -81,7 +81,9 @@ def apply(state: ShardState | None, command: c.AnyCommand, shard: str) -> ShardS
     if state.dropped is not None:
         raise Dropped(f"shard {shard} was dropped ({state.dropped}); nothing can be read from it or written to it")
     after = _apply(command, state)
-    assert after.since >= state.since and after.upper >= state.upper and after.epoch >= state.epoch
+    assert after.since >= state.since
+    assert after.upper >= state.upper
+    assert after.epoch >= state.epoch
     return after
 
 

@@ -1,0 +1,1 @@
+"""Raw sources: what can be addressed and read again, byte for byte."""
