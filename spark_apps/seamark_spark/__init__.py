@@ -1,0 +1,1 @@
+"""The data pipeline on Spark: executors turn source bytes into parts, the driver commits them."""

@@ -1,0 +1,24 @@
+"""One Spark session for all tests of this folder: starting it costs more than most of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[object]:
+    from pyspark.sql import SparkSession
+
+    from seamark_spark.session import LOCAL, settle
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[2]").appName("tests")
+    for key, value in LOCAL.items():
+        builder = builder.config(key, value)
+    session = settle(builder.getOrCreate())
+    yield session
+    session.stop()
