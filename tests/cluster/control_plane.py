@@ -126,7 +126,7 @@ class ControlPlane:
         command = [
             str(self._binaries["kubectl"]),
             f"--kubeconfig={kubeconfig or self.kubeconfig}",
-            f"--cache-dir={self.folder / 'home' / 'kubectl'}",
+            "--cache-dir=/dev/null",  # kept nowhere: a kind that was installed a moment ago must be known
             *args,
         ]
         return self._call(command, input)
