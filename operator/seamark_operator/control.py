@@ -147,9 +147,7 @@ class Controller:
         settings = self._settings
         memory.failures += 1
         memory.failure = problem(error)
-        delay = min(
-            settings.retry_cap_seconds, settings.retry_first_seconds * 2 ** min(memory.failures - 1, 32)
-        )
+        delay = min(settings.retry_cap_seconds, settings.retry_first_seconds * 2 ** min(memory.failures - 1, 32))
         memory.retry_at = self._clock() + delay
         where = "/".join(key)
         if isinstance(error, SeamarkError):

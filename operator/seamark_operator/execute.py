@@ -81,9 +81,7 @@ class Executor:
 
     def _store(self, action: p.StorageAction, target: Target | None) -> None:
         if target is None:
-            raise NotFound(
-                f"{type(action).__name__} needs the collection's StorageLocation, which is not there"
-            )
+            raise NotFound(f"{type(action).__name__} needs the collection's StorageLocation, which is not there")
         storage = self._storage
         match action:
             case p.CreateCollection(document, owner):
@@ -92,8 +90,8 @@ class Executor:
                 storage.add_rendition(target, rendition, document)
             case p.MarkStandby(rendition):
                 storage.mark_standby(target, rendition)
-            case p.Handover(rendition):
-                storage.handover(target, rendition)
+            case p.Handover(rendition, close_old):
+                storage.handover(target, rendition, close_old=close_old)
             case p.Abandon(rendition, why):
                 storage.abandon(target, rendition, why)
             case p.SetHold(name, as_of):
@@ -106,8 +104,8 @@ class Executor:
                 storage.condemn(target, rendition)
             case p.Sweep(rendition):
                 storage.sweep(target, rendition)
-            case p.DropCollection():
-                storage.drop(target)
+            case p.DropCollection(owner):
+                storage.drop(target, owner)
             case _:
                 assert_never(action)
 

@@ -41,8 +41,7 @@ def take_listing(objects: Objects, runner: SparkRunner, leases: Leases) -> Listi
     return Listing(
         collections={key_of(obj): obj for obj in objects.list(k.COLLECTION)},
         stores={
-            kind: {key_of(obj): obj for obj in objects.list(kind)}
-            for kind in (k.STORAGE_LOCATION, k.CHECKPOINT_STORE)
+            kind: {key_of(obj): obj for obj in objects.list(kind)} for kind in (k.STORAGE_LOCATION, k.CHECKPOINT_STORE)
         },
         renditions=_by_collection(objects.list(k.RENDITION), Rendition),
         shards=_by_collection(objects.list(k.SHARD), Shard),
@@ -137,8 +136,7 @@ def _store(listing: Listing, kind: str, namespace: str, name: str) -> Store | No
 def _missing(reason: str, kind: str, name: str, meta: Any) -> Problem:
     return Problem(
         reason,
-        f"Collection {meta.name} refers to {kind} {name}, which is not in namespace {meta.namespace}; "
-        "create it",
+        f"Collection {meta.name} refers to {kind} {name}, which is not in namespace {meta.namespace}; create it",
     )
 
 

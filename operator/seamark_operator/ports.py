@@ -219,8 +219,11 @@ class Storage(Protocol):
 
     def mark_standby(self, target: Target, rendition: str) -> None: ...
 
-    def handover(self, target: Target, rendition: str) -> int:
-        """Hand the readers over; the time it happens at."""
+    def handover(self, target: Target, rendition: str, *, close_old: bool = False) -> int:
+        """Hand the readers over; the time it happens at.
+
+        `close_old` is for an active rendition whose writer is gone: it is fenced and ends where it stands.
+        """
         ...
 
     def abandon(self, target: Target, rendition: str, why: str) -> None: ...
@@ -237,6 +240,8 @@ class Storage(Protocol):
         """Delete the condemned rendition's objects; how many."""
         ...
 
-    def drop(self, target: Target) -> None: ...
+    def drop(self, target: Target, owner: str) -> None:
+        """Delete everything of the collection, also what a drop that was interrupted left; only the owner's."""
+        ...
 
     def close(self) -> None: ...

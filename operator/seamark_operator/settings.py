@@ -33,9 +33,7 @@ def spark_apps(environ: Mapping[str, str] | None = None) -> Path:
     environ = os.environ if environ is None else environ
     folder = Path(environ.get("SEAMARK_SPARK_APPS") or REPOSITORY / "spark_apps")
     if not (folder / "ingest.py").is_file():
-        raise NotFound(
-            f"no ingest.py in {folder}; set SEAMARK_SPARK_APPS to the folder with the Spark applications"
-        )
+        raise NotFound(f"no ingest.py in {folder}; set SEAMARK_SPARK_APPS to the folder with the Spark applications")
     return folder
 
 

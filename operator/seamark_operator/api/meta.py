@@ -99,8 +99,7 @@ def decode(obj: Mapping[str, Any], type_: type[T]) -> T:
         metadata = obj.get("metadata", {})
         name = f"{metadata.get('namespace', 'default')}/{metadata.get('name')}"
         raise InvalidDefinition(
-            f"{obj.get('kind')} {name} does not fit its schema: {error}; "
-            "correct the manifest and apply it again"
+            f"{obj.get('kind')} {name} does not fit its schema: {error}; correct the manifest and apply it again"
         ) from error
 
 

@@ -49,10 +49,7 @@ def attempts(observed: Observed, rendition: RenditionFacts, kind: RunKind, polic
 
 def backfilled(observed: Observed, rendition: str) -> bool:
     """Only the marker in storage tells; what the runner says is a hint."""
-    return any(
-        m.rendition == rendition and m.kind == "backfill" and m.outcome == "committed"
-        for m in observed.markers
-    )
+    return any(m.rendition == rendition and m.kind == "backfill" and m.outcome == "committed" for m in observed.markers)
 
 
 def wanted_run(observed: Observed, rendition: RenditionFacts) -> RunKind | None:
@@ -66,9 +63,7 @@ def wanted_run(observed: Observed, rendition: RenditionFacts) -> RunKind | None:
 
 def _highest(observed: Observed, rendition: str, kind: RunKind, runs: tuple[Run, ...]) -> int:
     seen = [run.attempt for run in runs]
-    seen += [
-        names.attempt_of(m.run_id) for m in observed.markers if m.rendition == rendition and m.kind == kind
-    ]
+    seen += [names.attempt_of(m.run_id) for m in observed.markers if m.rendition == rendition and m.kind == kind]
     parent = observed.by_rendition.get(rendition)
     told = parent.status.run if parent is not None else None
     if told is not None and names.kind_of(told.name) == kind:
@@ -76,9 +71,7 @@ def _highest(observed: Observed, rendition: str, kind: RunKind, runs: tuple[Run,
     return max(seen, default=0)
 
 
-def _failures(
-    now: float, rendition: RenditionFacts, kind: RunKind, runs: tuple[Run, ...], policy: Policy
-) -> int:
+def _failures(now: float, rendition: RenditionFacts, kind: RunKind, runs: tuple[Run, ...], policy: Policy) -> int:
     """A run that lived long, or after whose creation the frontier moved, was no failure to start with."""
     count = 0
     ended_by = now

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from seamark_operator.api import constants as k
 from seamark_operator.api.constants import Reasons
+from seamark_operator.core.definition import abandonment
 from seamark_operator.core.observed import Observed, living
 from seamark_operator.core.plan import Action, Condemn, DeleteObject, Sweep
 from seamark_operator.core.say import about, tell
@@ -15,10 +16,14 @@ def collecting(observed: Observed, facts: CollectionFacts) -> list[Action]:
     return [*_renditions(observed, facts), *_objects(observed, facts)]
 
 
-def needed(facts: CollectionFacts, rendition: RenditionFacts) -> bool:
+def needed(observed: Observed, facts: CollectionFacts, rendition: RenditionFacts) -> bool:
     """Whether a reader may still ask for a time at which the rendition was active."""
     if rendition.role in ("active", "standby", "building"):
         return True
+    parent = observed.by_rendition.get(rendition.name)
+    never_read = parent is not None and abandonment(observed, parent) is not None
+    if rendition.role == "abandoned" or never_read:
+        return False
     return rendition.handed_over_at is not None and facts.since <= rendition.handed_over_at
 
 
@@ -27,7 +32,7 @@ def _renditions(observed: Observed, facts: CollectionFacts) -> list[Action]:
     actions: list[Action] = []
     for rendition in facts.renditions.values():
         busy = any(living(run) for run in observed.runs_of(rendition.name))
-        if needed(facts, rendition) or busy or rendition.name not in observed.by_rendition:
+        if needed(observed, facts, rendition) or busy or rendition.name not in observed.by_rendition:
             continue
         if rendition.role == "condemned":
             message = f"the files of rendition {rendition.name} are deleted"

@@ -84,9 +84,7 @@ def follow_definition(observed: Observed, facts: CollectionFacts) -> list[Action
     if wanted.hash == active.definition_hash or given_up(observed) is not None:
         return actions
     name = names.rendition(_next_ordinal(observed, facts))
-    message = (
-        f"the definition changed from {active.definition_hash} to {wanted.hash}: rendition {name} is built"
-    )
+    message = f"the definition changed from {active.definition_hash} to {wanted.hash}: rendition {name} is built"
     return [*actions, tell(meta, Reasons.RENDITION_ADDED, message), AddRendition(name, wanted.document)]
 
 
@@ -148,7 +146,10 @@ def hand_over(observed: Observed, policy: Policy) -> list[Action]:
             f"readers are handed over from rendition {observed.active.name} to {chosen.name}, "
             f"built for definition {chosen.definition_hash}"
         )
-        actions += [tell(meta, Reasons.HANDING_OVER, message), Handover(chosen.name)]
+        failed = attempts(observed, observed.active, "ingest", policy).failures >= policy.hopeless_after
+        if failed:
+            message += f"; {observed.active.name} cannot be written any more and ends where it stands"
+        actions += [tell(meta, Reasons.HANDING_OVER, message), Handover(chosen.name, close_old=failed)]
     return actions
 
 

@@ -48,10 +48,11 @@ def _obstacle(observed: Observed) -> Problem | None:
 
 
 def _storage(observed: Observed) -> list[Action]:
-    facts = observed.facts
+    """A drop that was interrupted leaves nothing to describe, but something to delete: it is asked for anyway."""
+    meta, facts = observed.collection.metadata, observed.facts
+    if observed.collection.spec.deletion_policy == "Delete":
+        return [DropCollection(names.owner(meta.namespace, meta.name, meta.uid))]
     if facts is None:
         return []
-    if observed.collection.spec.deletion_policy == "Delete":
-        return [DropCollection()]
-    prefix = names.hold_prefix(observed.collection.metadata.namespace)
+    prefix = names.hold_prefix(meta.namespace)
     return [ReleaseHold(name) for name in facts.holds if name.startswith(prefix)]

@@ -27,9 +27,7 @@ def read_holds(observed: Observed) -> list[Action]:
 
 def released_holds(observed: Observed) -> list[Action]:
     """Only those that are being deleted, for a collection that is paused."""
-    return [
-        action for hold in observed.holds if hold.metadata.deleting for action in _release(observed, hold)
-    ]
+    return [action for hold in observed.holds if hold.metadata.deleting for action in _release(observed, hold)]
 
 
 def orphan(hold: ReadHold, now: float) -> Plan:
@@ -38,8 +36,7 @@ def orphan(hold: ReadHold, now: float) -> Plan:
         return Plan(remove_finalizer(k.READ_HOLD, hold.metadata))
     wanted = hold.spec.collection_ref.name
     message = (
-        f"Collection {wanted} does not exist in namespace {hold.metadata.namespace}; "
-        "create it or correct collectionRef"
+        f"Collection {wanted} does not exist in namespace {hold.metadata.namespace}; create it or correct collectionRef"
     )
     return Plan(tuple(_tell(hold, "Pending", None, Reasons.COLLECTION_NOT_FOUND, message, now)))
 
@@ -69,6 +66,12 @@ def _place(observed: Observed, hold: ReadHold) -> list[Action]:
     held = facts.holds.get(name)
     if held == wanted:
         return _tell(hold, "Held", held, Reasons.HELD, f"times from {held} on stay readable", observed.now)
+    if held is not None and wanted < held:
+        message = (
+            f"the hold is at {held} and moves only forward, asOf {wanted} was asked for; "
+            "delete this ReadHold and create another to ask for an earlier time"
+        )
+        return _tell(hold, "Refused", held, Reasons.NOT_READABLE, message, observed.now)
     if wanted < facts.since:
         kept = f"; the hold stays at {held}" if held is not None else ""
         message = (
@@ -108,9 +111,7 @@ def _release_stale(observed: Observed) -> list[Action]:
     return actions
 
 
-def _tell(
-    hold: ReadHold, phase: str, as_of: int | None, reason: str, message: str, now: float
-) -> list[Action]:
+def _tell(hold: ReadHold, phase: str, as_of: int | None, reason: str, message: str, now: float) -> list[Action]:
     generation = hold.metadata.generation
     conditions = set_conditions(
         hold.status.conditions, [(Conditions.READY, phase == "Held", reason, message)], now, generation

@@ -35,6 +35,8 @@ class Policy:
     """Frontiers alone are written to status at most this often."""
     caught_up_ticks: float = 3
     """A candidate this close to the active rendition is made the standby."""
+    hopeless_after: int = 3
+    """So many failures of the active rendition in a row, and a handover no longer waits for its frontier."""
     retention_step_millis: int = 5_000
     """The retention hold is moved when it lags by this much, or when a rendition waits for it."""
 
@@ -83,9 +85,7 @@ class Observed:
     def ours(self) -> bool:
         """Whether what storage has under the name belongs to this very object."""
         meta = self.collection.metadata
-        return self.storage is not None and self.storage.owner == names.owner(
-            meta.namespace, meta.name, meta.uid
-        )
+        return self.storage is not None and self.storage.owner == names.owner(meta.namespace, meta.name, meta.uid)
 
     @property
     def facts(self) -> CollectionFacts | None:

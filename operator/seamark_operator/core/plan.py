@@ -116,6 +116,8 @@ class MarkStandby:
 @dataclass(frozen=True)
 class Handover:
     rendition: str
+    close_old: bool = False
+    """The active rendition's writer has failed for good: it ends where it stands."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,8 @@ class Sweep:
 class DropCollection:
     """Everything the collection has in storage."""
 
+    owner: str
+
 
 StorageAction = (
     CreateCollection
@@ -168,9 +172,7 @@ StorageAction = (
     | Sweep
     | DropCollection
 )
-ObjectAction = (
-    Event | EnsureFinalizer | RemoveFinalizer | RemoveAnnotation | CreateObject | DeleteObject | PatchStatus
-)
+ObjectAction = Event | EnsureFinalizer | RemoveFinalizer | RemoveAnnotation | CreateObject | DeleteObject | PatchStatus
 RunAction = LaunchRun | StopRun | AcquireLease | RecordEpoch | ReleaseLease
 Action = StorageAction | ObjectAction | RunAction
 

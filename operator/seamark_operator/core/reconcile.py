@@ -34,7 +34,9 @@ def reconcile(observed: Observed, policy: Policy = DEFAULT_POLICY) -> Plan:
         actions += follow_definition(observed, facts)
         actions += runs(observed, facts, policy)
         actions += retention(observed, facts, policy)
-        actions += collecting(observed, facts)
         actions += hand_over(observed, policy)
+    # What was seen is told before anything is collected: why a rendition went must outlive it.
     actions += statuses(observed, policy)
+    if facts is not None:
+        actions += collecting(observed, facts)
     return Plan(tuple(actions))

@@ -44,12 +44,8 @@ def stop_unwanted(observed: Observed, facts: CollectionFacts | None) -> list[Act
         if rendition.name in written
         for index in range(len(rendition.shards))
     }
-    stopped: list[Action] = [
-        StopRun(run.namespace, run.name) for run in observed.runs if run.rendition not in parents
-    ]
-    released = [
-        ReleaseLease(lease.namespace, lease.name) for lease in observed.leases if lease.name not in locks
-    ]
+    stopped: list[Action] = [StopRun(run.namespace, run.name) for run in observed.runs if run.rendition not in parents]
+    released = [ReleaseLease(lease.namespace, lease.name) for lease in observed.leases if lease.name not in locks]
     return [*stopped, *released]
 
 
@@ -84,9 +80,7 @@ def _keep_leases(observed: Observed, rendition: RenditionFacts) -> list[Action]:
     return actions
 
 
-def _keep_running(
-    observed: Observed, rendition: RenditionFacts, kind: RunKind, policy: Policy
-) -> list[Action]:
+def _keep_running(observed: Observed, rendition: RenditionFacts, kind: RunKind, policy: Policy) -> list[Action]:
     history = attempts(observed, rendition, kind, policy)
     actions: list[Action] = [*_forget(history, policy)]
     alive = history.alive
@@ -111,9 +105,7 @@ def _forget(history: Attempts, policy: Policy) -> list[Action]:
     if history.latest is None:
         return []
     horizon = history.latest.attempt - policy.failing_after
-    return [
-        StopRun(run.namespace, run.name) for run in history.runs[:-1] if living(run) or run.attempt < horizon
-    ]
+    return [StopRun(run.namespace, run.name) for run in history.runs[:-1] if living(run) or run.attempt < horizon]
 
 
 def _launch(observed: Observed, rendition: RenditionFacts, kind: RunKind, history: Attempts) -> list[Action]:

@@ -81,9 +81,7 @@ def deleting_status(observed: Observed, problem: Problem | None) -> CollectionSt
     ready: Wanted = (Conditions.READY, False, Reasons.DELETING, "the collection is being deleted")
     wanted = [ready, reconciled(problem)]
     conditions = set_conditions(old.conditions, wanted, observed.now, meta.generation)
-    return msgspec.structs.replace(
-        old, phase="Deleting", conditions=conditions, observed_generation=meta.generation
-    )
+    return msgspec.structs.replace(old, phase="Deleting", conditions=conditions, observed_generation=meta.generation)
 
 
 def collection_status(observed: Observed, policy: Policy) -> CollectionStatus:
@@ -99,9 +97,7 @@ def collection_status(observed: Observed, policy: Policy) -> CollectionStatus:
         wanted.append((Conditions.REBUILD_FAILED, True, Reasons.HYDRATION_DEADLINE, message))
     conditions = set_conditions(old.conditions, wanted, observed.now, meta.generation)
     if facts is None:
-        return msgspec.structs.replace(
-            old, phase=phase, conditions=conditions, observed_generation=meta.generation
-        )
+        return msgspec.structs.replace(old, phase=phase, conditions=conditions, observed_generation=meta.generation)
     chosen = observed.candidates[-1].name if observed.candidates else None
     return CollectionStatus(
         phase=phase,
@@ -154,15 +150,12 @@ def _rebuilding(observed: Observed) -> Wanted:
     if chosen is None:
         return Conditions.REBUILDING, False, Reasons.SUCCEEDED, "the active rendition is the newest asked for"
     if chosen.role == "building":
-        message = (
-            f"rendition {chosen.name} is built and catches up with {observed.active and observed.active.name}"
-        )
+        message = f"rendition {chosen.name} is built and catches up with {observed.active and observed.active.name}"
         return Conditions.REBUILDING, True, Reasons.AWAITING_CATCH_UP, message
     if may_hand_over(observed, chosen):
         return Conditions.REBUILDING, True, Reasons.HANDING_OVER, f"rendition {chosen.name} takes over"
     message = (
-        f"rendition {chosen.name} has caught up; approve it with the annotation "
-        f"{k.ANNOTATION_HANDOVER}={chosen.name}"
+        f"rendition {chosen.name} has caught up; approve it with the annotation {k.ANNOTATION_HANDOVER}={chosen.name}"
     )
     asked = observed.collection.metadata.annotations.get(k.ANNOTATION_HANDOVER)
     if asked:
@@ -195,7 +188,11 @@ def _failing(observed: Observed, policy: Policy) -> Wanted:
 
 
 def _last_handover(facts: CollectionFacts) -> LastHandover | None:
-    past = [(r.handed_over_at, r.name) for r in facts.renditions.values() if r.handed_over_at is not None]
+    past = [
+        (r.handed_over_at, r.name)
+        for r in facts.renditions.values()
+        if r.role == "retired" and r.handed_over_at is not None
+    ]
     if not past:
         return None
     at, name = max(past)
@@ -225,7 +222,7 @@ def _rendition_status(observed: Observed, rendition: Rendition, policy: Policy) 
         phase=PHASES[facts.role],
         since=facts.since,
         upper=facts.upper,
-        handed_over_at=facts.handed_over_at,
+        handed_over_at=None if abandoned else facts.handed_over_at,
         run=_run(history, old.run, kind),
         message=abandoned[0][3] if abandoned else failed,
         conditions=conditions,
@@ -255,8 +252,6 @@ def _shards(observed: Observed, facts: CollectionFacts) -> list[Action]:
         if rendition is None or shard.spec.index >= len(rendition.shards):
             continue
         told = rendition.shards[shard.spec.index]
-        new = ShardStatus(
-            told.since, told.upper, told.epoch, told.lock_holder or None, told.parts, told.bytes
-        )
+        new = ShardStatus(told.since, told.upper, told.epoch, told.lock_holder or None, told.parts, told.bytes)
         actions += patch(about(k.SHARD, shard.metadata), shard.status, new, observed.status_due)
     return actions

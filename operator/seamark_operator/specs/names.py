@@ -23,9 +23,7 @@ def rendition(ordinal: int) -> str:
 def ordinal(rendition_name: str) -> int:
     match = _RENDITION.match(rendition_name)
     if match is None:
-        raise Refused(
-            f"rendition {rendition_name!r} is not named r1, r2, ...; rename it in storage or remove it"
-        )
+        raise Refused(f"rendition {rendition_name!r} is not named r1, r2, ...; rename it in storage or remove it")
     return int(match.group(1))
 
 

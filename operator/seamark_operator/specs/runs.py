@@ -22,9 +22,7 @@ def run_spec(
     credentials_secret: str | None,
 ) -> RunSpec:
     """`parent` is the Rendition object, which owns the run; `rendition` its name in storage."""
-    name = names.run(
-        collection.namespace, collection.name, collection.uid, rendition, kind, definition_hash, attempt
-    )
+    name = names.run(collection.namespace, collection.name, collection.uid, rendition, kind, definition_hash, attempt)
     arguments = [
         "--location", location,
         "--collection", collection.name,
