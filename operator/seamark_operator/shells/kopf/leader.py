@@ -86,11 +86,14 @@ class Elector:
             log.warning("the operator's Lease was not released, it expires by itself: %s", error)
 
     def _renew(self) -> None:
-        while not self._stop.wait(self.period):
+        pause = self.period
+        while not self._stop.wait(pause):
+            pause = self.period
             try:
                 other = self.try_take()
             except SeamarkError as error:
                 log.warning("the operator's Lease could not be renewed: %s", error)
+                pause = self.period / 6
                 continue
             if other is not None:
                 self._renewed = 0.0

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Collection, Sequence
 
 import kopf
+import prometheus_client
 
 from seamark.errors import SeamarkError
 from seamark_operator.adapters.kube_client import ApiRefused, Kube, Limits
@@ -34,7 +35,8 @@ from seamark_operator.shells.kopf.worker import Key, Worker
 
 DONE, LOST, DEAD = 0, 1, 3
 """Exit codes: asked to end; not leading any more or the watch ended; ended itself because it did not work."""
-GRACE_SECONDS = 20.0
+GRACE_SECONDS = 15.0
+"""For the pass under way; with the watch's own end it stays within the 30 s that a pod is given."""
 
 log = logging.getLogger("seamark_operator")
 
@@ -60,7 +62,7 @@ class Operator:
         self.kube = Kube(on_error=self.metrics.api_error, stopping=self.stopping)
         self.runner = KubeRunner(self.kube, settings.spark, settings.namespaces)
         # One try that is given up within a period: a slow renewal must not outlive the Lease.
-        quick = Limits(request_seconds=max(1.0, settings.lease_seconds / 5), attempts=1)
+        quick = Limits(request_seconds=max(1.0, settings.lease_seconds / 6), attempts=1)
         self.elector = Elector(
             Kube(on_error=self.metrics.api_error, limits=quick),
             settings.lease_namespace,
@@ -70,6 +72,7 @@ class Operator:
             on_written=self._lease_written,
             on_lost=lambda why: self.end(LOST, why),
         )
+        self.storage = LibraryStorage()
         self.leading = not settings.leader_elect
         self.worker = self._worker()
         self._loop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -109,7 +112,7 @@ class Operator:
             KubeObjects(self.kube, settings.namespaces, on_known=self.watch.known, instance=settings.identity),
             self.runner,
             KubeLeases(self.kube, settings.namespaces),
-            LibraryStorage(),
+            self.storage,
             observer=self.metrics,
         )
 
@@ -181,6 +184,8 @@ class Operator:
         finally:
             self._heed_signals()  # an event loop that ends takes its handlers with it
             ended = self.worker.stop(GRACE_SECONDS)
+            if ended:
+                self.storage.close()
             if self.settings.leader_elect:
                 if ended:
                     self.elector.release()
@@ -244,5 +249,10 @@ def _log_to_stderr(settings: Settings) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     settings = parse(arguments)
+    prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # doubles every counter
     _log_to_stderr(settings)
     sys.exit(Operator(settings).run())
+
+
+if __name__ == "__main__":
+    main()
