@@ -1,0 +1,1 @@
+"""Figures, each beside a reference that was measured in the same run."""
