@@ -15,6 +15,8 @@ import pytest
 
 from tests.components.record import FOLDER, Component, recorded
 
+pytest_plugins = ["tests.services.fixtures"]
+
 PACKAGES = ("pyspark", "pyarrow", "kopf", "kubernetes", "boto3", "duckdb")
 
 # Components answer when they answer: a slow disk is no failed property. The blob makes a failure repeatable.

@@ -42,6 +42,7 @@ class DiskLog:
         self._queue: list[_Append] = []
         self._closed = False
         self._seen = False
+        self._dropped = False
         self._pid = os.getpid()
         self._lock_fd = -1
         self._lock_id = (0, 0)
@@ -104,9 +105,7 @@ class DiskLog:
         with self._mutex:
             self._refresh()
             if not self._floor <= seqno < self._head():
-                raise NotFound(
-                    f"log {self._name}: no entry {seqno}; it has {self._floor} to {self._head() - 1}"
-                )
+                raise NotFound(f"log {self._name}: no entry {seqno}; it has {self._floor} to {self._head() - 1}")
             segment = next(one for one in reversed(self._segments) if one.first <= seqno)
             with storage_errors(f"log {self._name}"):
                 view = segment.read(seqno)
@@ -183,6 +182,7 @@ class DiskLog:
                     break
             # Dropped meanwhile. The handle's own file is open, so the number of its inode was not given away.
             self._forget()
+            self._dropped = self._seen
         try:
             yield
         finally:
@@ -192,21 +192,25 @@ class DiskLog:
     def _open_lock(self, create: bool) -> bool:
         """False when the log does not exist and need not."""
         while True:
+            if self._dropped:
+                raise Dropped(f"log {self._name} was deleted; stop writing to it, or open it anew")
             try:
-                fd = os.open(
-                    self._lock_path, os.O_RDONLY | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644
-                )
+                fd = os.open(self._lock_path, os.O_RDONLY | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
                 break
             except FileNotFoundError:
                 if self._seen:
-                    raise Dropped(
-                        f"log {self._name} was deleted; stop writing to it, or open it anew"
-                    ) from None
+                    self._dropped = True
+                    continue
                 if not create:
                     return False
                 make_folders(self._folder, self._root)
         found = os.fstat(fd)
-        self._lock_fd, self._lock_id = fd, (found.st_dev, found.st_ino)
+        identity = (found.st_dev, found.st_ino)
+        if self._seen and identity != self._lock_id:
+            os.close(fd)
+            self._dropped = True
+            return self._open_lock(create)
+        self._lock_fd, self._lock_id = fd, identity
         return True
 
     def _forget(self) -> None:

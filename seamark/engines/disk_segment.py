@@ -109,8 +109,7 @@ class Segment:
                 break
             if header.seqno != self.head:
                 raise Corrupt(
-                    f"{self.path} at byte {self._end}: expected entry {self.head}, "
-                    f"found {header.seqno}; {_RESTORE}"
+                    f"{self.path} at byte {self._end}: expected entry {self.head}, found {header.seqno}; {_RESTORE}"
                 )
             self._offsets.append(self._end)
             self._end += header.length + OVERHEAD

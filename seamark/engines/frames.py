@@ -50,9 +50,7 @@ class Header(NamedTuple):
 def frame(seqno: int, payload: bytes) -> bytes:
     """One entry as it is stored."""
     if len(payload) > MAX_PAYLOAD:
-        raise Refused(
-            f"entry {seqno} has {len(payload)} bytes, a log takes up to {MAX_PAYLOAD}: put it in a blob"
-        )
+        raise Refused(f"entry {seqno} has {len(payload)} bytes, a log takes up to {MAX_PAYLOAD}: put it in a blob")
     body = _BODY.pack(MAGIC, VERSION, len(payload), seqno, checksum64(payload, seqno))
     return b"".join((body, _CHECK.pack(checksum32(body)), payload, END))
 

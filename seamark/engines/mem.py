@@ -89,9 +89,7 @@ class MemLog:
         with self._store.lock:
             entries = self._current() or _Entries(self._start)
             if not entries.floor <= seqno < entries.head:
-                raise NotFound(
-                    f"log {self._name}: no entry {seqno}; it has {entries.floor} to {entries.head - 1}"
-                )
+                raise NotFound(f"log {self._name}: no entry {seqno}; it has {entries.floor} to {entries.head - 1}")
             view = memoryview(entries.entries[seqno - entries.floor])
         with view:
             yield view

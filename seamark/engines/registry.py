@@ -112,8 +112,7 @@ def parse_url(url: str, options: Mapping[str, str] | None = None) -> Address:
             raise InvalidLocation(f"location {url}: the {scheme} engine has no option {name!r}; {known}")
         if found.setdefault(name, value) != value:
             raise InvalidLocation(
-                f"location {url}: option {name} is given twice, as {found[name]!r} and as {value!r}; "
-                "give it once"
+                f"location {url}: option {name} is given twice, as {found[name]!r} and as {value!r}; give it once"
             )
     if parts.fragment:
         raise InvalidLocation(f"location {url}: '#{parts.fragment}' means nothing here; leave it out")
@@ -123,9 +122,7 @@ def parse_url(url: str, options: Mapping[str, str] | None = None) -> Address:
 def _refuse_secrets(url: str) -> None:
     """A URL is shown in status, logs and errors: no secret may be in it, nor in this message."""
     if "@" in urlsplit(url).netloc:
-        raise InvalidLocation(
-            f"the {url.partition(':')[0]} location has a user or password before '@'; {_INSTEAD}"
-        )
+        raise InvalidLocation(f"the {url.partition(':')[0]} location has a user or password before '@'; {_INSTEAD}")
 
 
 def _refuse_secret_option(scheme: str, name: str, value: str) -> None:
