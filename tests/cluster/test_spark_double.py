@@ -85,7 +85,7 @@ def test_an_application_runs_once_with_its_own_environment_and_completes(
     main.write_text(QUICK)
     wanted = application("quick", main, [str(result), "x y"], {"envFrom": [{"secretRef": {"name": "store"}}]})
     cluster.kubectl("apply", "-n", kube_namespace, "-f", "-", input=json.dumps(wanted))
-    until("submitted", 20, lambda: state(cluster, kube_namespace, "quick") != {})
+    until("submitted", 60, lambda: state(cluster, kube_namespace, "quick") != {})
     time.sleep(1)
     waiting = state(cluster, kube_namespace, "quick")
     assert waiting["applicationState"]["state"] == "SUBMITTED", "a driver waits for the Secret it names"
@@ -94,7 +94,7 @@ def test_an_application_runs_once_with_its_own_environment_and_completes(
     def over() -> bool:
         return state(cluster, kube_namespace, "quick")["applicationState"]["state"] in ("COMPLETED", "FAILED")
 
-    until("over", 120, over)
+    until("over", 240, over)
     status = state(cluster, kube_namespace, "quick")
     assert status["applicationState"]["state"] == "COMPLETED", Path(starts(ledger, "quick")[0]["log"]).read_text()
     assert status["driverInfo"] == {"podName": "quick-driver"}
@@ -115,7 +115,7 @@ def test_a_failing_driver_is_reported_with_its_exit_code(
         found = state(cluster, kube_namespace, "missing").get("applicationState", {})
         return found.get("state") == "FAILED"
 
-    until("failed", 60, failed)
+    until("failed", 240, failed)
     message = state(cluster, kube_namespace, "missing")["applicationState"]["errorMessage"]
     assert message == "driver container failed with ExitCode: 2, Reason: Error"
 
@@ -127,10 +127,10 @@ def test_deleting_an_application_ends_its_driver(
     main.write_text(SLEEP)
     wanted = json.dumps(application("endless", main, [str(began)]))
     cluster.kubectl("apply", "-n", kube_namespace, "-f", "-", input=wanted)
-    until("began", 60, began.exists)
+    until("began", 240, began.exists)
     assert state(cluster, kube_namespace, "endless")["applicationState"]["state"] == "RUNNING"
     cluster.kubectl("delete", "sparkapplication", "endless", "-n", kube_namespace)
-    until("killed", 30, lambda: any(line["event"] == "killed" for line in read_ledger(ledger)))
+    until("killed", 60, lambda: any(line["event"] == "killed" for line in read_ledger(ledger)))
     with pytest.raises(ProcessLookupError):
         os.killpg(pid(ledger, "endless"), 0)
 
@@ -142,13 +142,13 @@ def test_a_killed_driver_is_not_started_again(
     main.write_text(SLEEP)
     wanted = json.dumps(application("shot", main, [str(began)]))
     cluster.kubectl("apply", "-n", kube_namespace, "-f", "-", input=wanted)
-    until("began", 60, began.exists)
+    until("began", 240, began.exists)
     os.killpg(pid(ledger, "shot"), signal.SIGKILL)
 
     def failed() -> bool:
         return bool(state(cluster, kube_namespace, "shot")["applicationState"]["state"] == "FAILED")
 
-    until("failed", 20, failed)
+    until("failed", 60, failed)
     message = state(cluster, kube_namespace, "shot")["applicationState"]["errorMessage"]
     assert message == "driver container failed with ExitCode: 137, Reason: Error"
     assert len(starts(ledger, "shot")) == 1
