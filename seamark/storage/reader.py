@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     from seamark.storage.collection import Collection
     from seamark.storage.rendition import Rendition
 
+WAIT = 0.1
+"""Seconds between two looks at storage while a time is awaited."""
 
-def snapshot(collection: Collection, as_of: int, timeout: float) -> pa.Table:
-    """The contents at `as_of`, waiting up to `timeout` seconds until they are definite."""
+
+def snapshot(collection: Collection, as_of: int, timeout: float, lease: Lease | None = None) -> pa.Table:
+    """The contents at `as_of`, waiting up to `timeout` seconds until they are definite; keeps `lease` alive."""
     deadline = time.monotonic() + timeout
     while True:
         collection.refresh()
+        if lease is not None:
+            lease.heartbeat()
         if as_of < collection.since:
             raise NotReadable(f"collection {collection.name}", as_of, collection.since)
         if as_of < readable_upper(collection, as_of):
@@ -38,7 +43,7 @@ def snapshot(collection: Collection, as_of: int, timeout: float) -> pa.Table:
                 f"collection {collection.name}: asked for time {as_of}, readable up to "
                 f"{readable_upper(collection, as_of)} (exclusive); wait for ingestion, or read at an earlier time"
             )
-        time.sleep(0.05)
+        time.sleep(WAIT)
 
 
 def readable_upper(collection: Collection, as_of: int) -> int:
@@ -66,7 +71,7 @@ def subscribe(
     lease = collection.lease(max(start, 0), lease_seconds)
     try:
         if frontier is None:
-            first = snapshot(collection, start, timeout if timeout is not None else float("inf"))
+            first = snapshot(collection, start, timeout if timeout is not None else float("inf"), lease)
             yield Changes(start, start + 1, at_time(first, start))
         yield from _follow(collection, start + 1, timeout, poll, lease)
     finally:
