@@ -10,6 +10,7 @@ A checkpoint that does not verify is skipped and reported; the next older one an
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +23,7 @@ MAGIC = b"SMKCKPT"
 FORMAT = 1
 HEADER = len(MAGIC) + 1 + 8
 KEEP = 10
+NAME = re.compile(r"[0-9]{20}")
 
 log = logging.getLogger(__name__)
 
@@ -81,13 +83,15 @@ class BlobCheckpoints:
         return None
 
     def drop(self, owner: str) -> None:
-        for info in list(self._blobs.list(f"checkpoints/{owner}/")):
-            self._blobs.delete(info.key)
+        prefix = f"checkpoints/{owner}/"
+        for info in list(self._blobs.list(prefix)):
+            if "/" not in info.key.removeprefix(prefix):
+                self._blobs.delete(info.key)
 
     def _events(self, owner: str) -> list[int]:
         prefix = f"checkpoints/{owner}/"
         names = (info.key[len(prefix) :] for info in self._blobs.list(prefix))
-        return sorted(int(name) for name in names if name.isdigit())
+        return sorted(int(name) for name in names if NAME.fullmatch(name))
 
 
 def _key(owner: str, event: int) -> str:

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from seamark.errors import Dropped, NotFound
+from seamark.errors import Corrupt, Dropped, NotFound
 from seamark.persist.location import Location
-from seamark.persist.parts import prefix_of
+from seamark.persist.parts import epoch_of, prefix_of
 from seamark.persist.shard import Shard
 
 
 def delete_shard(location: Location, shard_id: str, reason: str) -> int:
     """End the shard and delete every object of it; returns how many. Resumable: call it again after a crash.
 
-    The log goes last, so that for as long as anything of the shard exists, its end is on record.
+    The log goes last, so that for as long as anything of the shard exists, its end is on record. A shard that is
+    damaged can be deleted too; one of a newer format cannot.
     """
     try:
         shard = location.open_shard(shard_id)
-    except (NotFound, Dropped):
+    except (NotFound, Dropped, Corrupt):
         pass
     else:
         shard.drop(reason)
         shard.close()
     deleted = 0
-    for info in list(location.blobs.list(prefix_of(shard_id))):
-        location.blobs.delete(info.key)
-        deleted += 1
+    prefix = prefix_of(shard_id)
+    for info in list(location.blobs.list(prefix)):
+        if "/" not in info.key.removeprefix(prefix):
+            location.blobs.delete(info.key)
+            deleted += 1
     location.checkpoints.drop(shard_id)
     location.logs.drop(shard_id)
     return deleted
@@ -38,10 +41,9 @@ def sweep_orphans(location: Location, shard: Shard) -> int:
     state = shard.refresh()
     referenced = {part.key for batch in state.batches for part in batch.parts}
     deleted = 0
-    prefix = prefix_of(shard.id)
-    for info in list(location.blobs.list(prefix)):
-        epoch = info.key[len(prefix) :].split("-", 1)[0]
-        if info.key not in referenced and epoch.isdigit() and 0 < int(epoch) < state.epoch:
+    for info in list(location.blobs.list(prefix_of(shard.id))):
+        epoch = epoch_of(info.key, shard.id)
+        if info.key not in referenced and epoch is not None and 0 < epoch < state.epoch:
             location.blobs.delete(info.key)
             deleted += 1
     return deleted

@@ -40,6 +40,11 @@ def encode(entry: Entry) -> bytes:
     return bytes([FORMAT]) + xxhash.xxh3_64_digest(body) + body
 
 
+def checksum(payload: bytes | memoryview) -> bytes:
+    """The checksum inside an entry's bytes. No two entries of any log share it: it covers session and token."""
+    return bytes(payload[1:9])
+
+
 def decode(payload: bytes, what: str) -> Entry:
     """The entry, or `NewerFormat`, or `Corrupt`; `what` names it for people."""
     if not payload:

@@ -9,6 +9,7 @@ from seamark.engines import Blob, Engines, Logs, open_engines
 from seamark.errors import NotFound
 from seamark.persist.commands import Create
 from seamark.persist.machine import Machine, new_session
+from seamark.persist.read_only import ReadOnlyBlob, ReadOnlyLogs
 from seamark.persist.schema import Schema
 from seamark.persist.shard import Shard
 
@@ -20,8 +21,10 @@ class Location:
         self._engines = engines
         self._checkpoint_engines = checkpoints
         self.read_only = read_only
-        self.session = new_session()
-        self.checkpoints: CheckpointStore = BlobCheckpoints((checkpoints or engines).blobs)
+        self.blobs: Blob = ReadOnlyBlob(engines.blobs, engines.url) if read_only else engines.blobs
+        self.logs: Logs = ReadOnlyLogs(engines.logs, engines.url) if read_only else engines.logs
+        beside = checkpoints.blobs if checkpoints else engines.blobs
+        self.checkpoints: CheckpointStore = BlobCheckpoints(ReadOnlyBlob(beside, engines.url) if read_only else beside)
 
     @classmethod
     def open(cls, url: str, *, checkpoints: str | None = None, read_only: bool = False) -> Location:
@@ -31,14 +34,6 @@ class Location:
     @property
     def url(self) -> str:
         return self._engines.url
-
-    @property
-    def blobs(self) -> Blob:
-        return self._engines.blobs
-
-    @property
-    def logs(self) -> Logs:
-        return self._engines.logs
 
     def create_shard(self, shard_id: str, schema: Schema, *, owner: str = "") -> Shard:
         """Make the shard, or open it when the same owner made it with the same schema."""
@@ -75,6 +70,6 @@ class Location:
             shard_id,
             self.logs.open(shard_id),
             self.checkpoints,
-            session=self.session,
+            session=new_session(),
             read_only=self.read_only,
         )

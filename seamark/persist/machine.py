@@ -16,7 +16,7 @@ from typing import cast
 
 import msgspec
 
-from seamark.checkpoints import CheckpointStore
+from seamark.checkpoints import Checkpoint, CheckpointStore
 from seamark.engines.ports import Log
 from seamark.errors import Conflict, Corrupt, Dropped, Gap, NotFound, Refused, SeamarkError
 from seamark.persist import entries
@@ -27,7 +27,18 @@ CHECKPOINT_EVERY = 256
 
 log = logging.getLogger(__name__)
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(ShardState)
+
+
+class Rollup(msgspec.Struct, frozen=True):
+    """What a checkpoint of a shard holds."""
+
+    state: ShardState
+    entry: bytes
+    """Checksum of the last entry in it: the proof that the checkpoint was made from this log, and not from one
+    that had the name before."""
+
+
+_decoder = msgspec.msgpack.Decoder(Rollup)
 
 
 class Machine:
@@ -50,6 +61,8 @@ class Machine:
         self._mutex = threading.RLock()
         self._state: ShardState | None = None
         self._next = 0
+        self._attempts = 0
+        self._last = b""
         self._load()
 
     @property
@@ -72,7 +85,8 @@ class Machine:
     def commit(self, propose: Callable[[ShardState | None], AnyCommand]) -> ShardState:
         """Commit what `propose` makes of the state; it is called again when another writer was faster.
 
-        A refusal is raised only after the log was read to its end: a cached state never refuses.
+        Neither a refusal nor "nothing to do" is answered before the log was read to its end: a cached state
+        decides nothing.
         """
         if self._read_only:
             raise Refused(f"shard {self.shard} was opened read-only; open the location for writing")
@@ -89,9 +103,14 @@ class Machine:
                     fresh = True
                     continue
                 if after is self._state:
-                    return after
+                    if fresh:
+                        return after
+                    self._catch_up()
+                    fresh = True
+                    continue
+                payload = self._encode(command)
                 try:
-                    self._log.append(self._next, self._encode(command)).result()
+                    self._log.append(self._next, payload).result()
                 except Conflict:
                     self._catch_up()
                     fresh = True
@@ -99,6 +118,7 @@ class Machine:
                 except Gap as gap:
                     raise Dropped(f"shard {self.shard}: its log is gone ({gap})") from gap
                 self._state = after
+                self._last = entries.checksum(payload)
                 self._next += 1
                 self._maybe_checkpoint()
                 return after
@@ -109,23 +129,34 @@ class Machine:
     def _encode(self, command: AnyCommand) -> bytes:
         epoch = self._state.epoch if self._state else 0
         wall = time.time_ns() // 1_000_000
-        return entries.encode(entries.Entry(self._session, self._next, wall, epoch, 1, command))
+        self._attempts += 1
+        return entries.encode(entries.Entry(self._session, self._attempts, wall, epoch, 1, command))
 
     def _load(self) -> None:
         checkpoint = self._checkpoints.newest(self.shard)
         if checkpoint is not None:
-            try:
-                self._state = _decoder.decode(checkpoint.tree)
-            except msgspec.MsgspecError as error:
-                log.warning("checkpoint %s of %s cannot be read: %s", checkpoint.event, self.shard, error)
-            else:
-                self._next = checkpoint.event + 1
-        if checkpoint is not None and self._next > self._log.head():
+            self._restore(checkpoint)
+        self._catch_up()
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
+        """Begin from the checkpoint, unless it cannot be read or was made from another log."""
+        try:
+            rollup = _decoder.decode(checkpoint.tree)
+        except msgspec.MsgspecError as error:
+            log.warning("checkpoint %s of %s cannot be read: %s", checkpoint.event, self.shard, error)
+            return
+        head = self._log.head()
+        if checkpoint.event >= head:
             raise Corrupt(
                 f"shard {self.shard}: checkpoint at entry {checkpoint.event} is ahead of the log, whose first free "
-                f"entry is {self._log.head()}; restore the log, or delete the checkpoint if the log is right"
+                f"entry is {head}; restore the log, or delete the checkpoint if the log is right"
             )
-        self._catch_up()
+        if checkpoint.event >= self._log.floor():
+            with self._log.read(checkpoint.event) as payload:
+                if entries.checksum(payload) != rollup.entry:
+                    log.warning("checkpoint %s of %s is of another log: skipped", checkpoint.event, self.shard)
+                    return
+        self._state, self._last, self._next = rollup.state, rollup.entry, checkpoint.event + 1
 
     def _catch_up(self) -> None:
         for seqno, payload in self._log.scan(self._next):
@@ -136,14 +167,16 @@ class Machine:
                 raise
             except SeamarkError as error:
                 raise Corrupt(f"shard {self.shard}: entry {seqno} is not legal where it stands: {error}") from error
+            self._last = entries.checksum(payload)
             self._next = seqno + 1
 
     def _maybe_checkpoint(self) -> None:
         """A checkpoint is a cache: failing to write one is reported and costs only a longer replay."""
         if self._next % CHECKPOINT_EVERY:
             return
+        rollup = Rollup(cast(ShardState, self._state), self._last)
         try:
-            self._checkpoints.write(self.shard, self._next - 1, _encoder.encode(cast(ShardState, self._state)))
+            self._checkpoints.write(self.shard, self._next - 1, _encoder.encode(rollup))
         except SeamarkError as error:
             log.warning("no checkpoint of %s at entry %s: %s", self.shard, self._next - 1, error)
 

@@ -24,8 +24,18 @@ FORMAT = b"1"
 
 
 def prefix_of(shard_id: str) -> str:
-    """Where a shard's parts live; everything under it belongs to that shard."""
+    """Where a shard's parts live, directly under it."""
     return f"parts/{shard_id}/"
+
+
+def epoch_of(key: str, shard_id: str) -> int | None:
+    """The epoch under which a part of that shard was written; None for every other key.
+
+    Shard ids may nest (`a` and `a/b`), so a key with more words after the prefix is another shard's.
+    """
+    name = key.removeprefix(prefix_of(shard_id))
+    epoch = name.split("-", 1)[0]
+    return int(epoch) if name != key and "/" not in name and epoch.isdecimal() else None
 
 
 def write_part(blobs: Blob, shard_id: str, schema: Schema, records: pa.Table, *, epoch: int = 0) -> PartRef | None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from seamark.engines.ports import Blob
-from seamark.errors import NotFound, NotReadable, NotYet, Refused, UpperMismatch
+from seamark.errors import Corrupt, Dropped, Fenced, NotFound, NotReadable, NotYet, Refused, UpperMismatch
 from seamark.persist import commands as c
 from seamark.persist.consolidate import consolidate, contents
 from seamark.persist.holds import Lease, now_millis
 from seamark.persist.machine import Machine
-from seamark.persist.parts import read_part, store_part
+from seamark.persist.parts import epoch_of, read_part, store_part
 from seamark.persist.schema import TIME, Schema
 from seamark.persist.state import ShardState
 
@@ -77,8 +78,11 @@ class Shard:
         return {name: hold.time for name, hold in self.state.holds.items()}
 
     def refresh(self) -> ShardState:
-        """Ask the log for what others have done since."""
-        return self._machine.refresh()
+        """Ask the log for what others have done since. `Dropped` once the shard has ended."""
+        state = self._machine.refresh()
+        if state.dropped is not None:
+            raise Dropped(f"shard {self.id} was dropped ({state.dropped}); nothing can be read from it any more")
+        return state
 
     def compare_and_append(
         self,
@@ -93,8 +97,12 @@ class Shard:
 
         Records come as a table, as parts that were written elsewhere, or both. Without any, time advances alone.
         """
-        if self.state.upper > lower:
-            raise UpperMismatch(self.id, lower, self.state.upper)
+        # Epoch and upper only grow: what refuses here would be refused by the log, and no part is written for it.
+        state = self.state
+        if epoch is not None and epoch < state.epoch:
+            raise Fenced(self.id, epoch, state.epoch, state.lock.holder if state.lock else "nobody")
+        if state.upper > lower:
+            raise UpperMismatch(self.id, lower, state.upper)
         batch = self._batch(records, lower, upper, parts, epoch)
         self._machine.commit(lambda _state: c.Append(lower=lower, upper=upper, epoch=epoch, batch=batch))
 
@@ -107,7 +115,7 @@ class Shard:
 
     def changes(self, lower: int, upper: int) -> pa.Table:
         """Every change at the times `[lower, upper)`, consolidated, with its time."""
-        state = self.state
+        state = self.state if upper <= self.state.upper else self.refresh()
         if lower <= state.since and state.since > 0:
             raise NotReadable(f"shard {self.id}: changes", lower, state.since + 1)
         if upper > state.upper:
@@ -121,8 +129,10 @@ class Shard:
         schema = self.schema
         if not schema.key:
             raise Refused(f"shard {self.id} has no key columns; lookup needs them")
-        if as_of >= 0 and not self.state.since <= as_of < self.state.upper:
-            raise NotReadable(f"shard {self.id}: lookup", as_of, self.state.since)
+        if as_of >= 0:
+            self.wait_past(as_of, timeout=0.0)
+            if as_of < self.state.since:
+                raise NotReadable(f"shard {self.id}: lookup", as_of, self.state.since)
         wanted = keys.select(list(schema.key)).cast(_key_schema(schema))
         bounds = pc.min_max(wanted.column(schema.key[0])).as_py() if wanted.num_rows else None
         if bounds is None or as_of < 0:
@@ -196,7 +206,8 @@ class Shard:
     def drop(self, reason: str = "asked") -> None:
         """End the shard: no command can follow. Its files are deleted by `collect.delete_shard`."""
         if self._machine.known.dropped is None:
-            self._machine.commit(lambda _state: c.Drop(reason=reason))
+            with suppress(Dropped):
+                self._machine.commit(lambda _state: c.Drop(reason=reason))
 
     def close(self) -> None:
         self._machine.close()
@@ -208,7 +219,7 @@ class Shard:
 
         refs = list(parts)
         for part in refs:
-            self._verify_stored(part)
+            self._verify_stored(part, epoch or 0)
         inline, inline_rows = b"", 0
         first = min((part.first for part in refs), default=None)
         last = max((part.last for part in refs), default=None)
@@ -232,7 +243,12 @@ class Shard:
         rows = inline_rows + sum(part.rows for part in refs)
         return c.Batch(lower, upper, tuple(refs), inline, rows, first, last)
 
-    def _verify_stored(self, part: c.PartRef) -> None:
+    def _verify_stored(self, part: c.PartRef, epoch: int) -> None:
+        if epoch_of(part.key, self.id) != epoch:
+            raise Refused(
+                f"shard {self.id}: part {part.key} was not written for this shard under epoch {epoch}, so the sweep "
+                "may take it for an orphan; write the part again with the shard's id and the writer's epoch"
+            )
         found = next((info for info in self._blobs.list(part.key) if info.key == part.key), None)
         if found is None or found.size != part.size:
             seen = "nothing" if found is None else f"{found.size} bytes"
@@ -254,7 +270,7 @@ class Shard:
             if batch.inline:
                 tables.append(_decode_inline(batch.inline))
             tables.extend(
-                read_part(self._blobs, part, schema)
+                self._read(part)
                 for part in batch.parts
                 if part.first < upper and part.last >= lower and not _outside(part, low, high)
             )
@@ -263,6 +279,17 @@ class Shard:
         table = pa.concat_tables([table.cast(schema.arrow()) for table in tables])
         stamp = table.column(TIME)
         return table.filter(pc.and_(pc.greater_equal(stamp, lower), pc.less(stamp, upper)))
+
+    def _read(self, part: c.PartRef) -> pa.Table:
+        try:
+            return read_part(self._blobs, part, self.schema)
+        except NotFound as missing:
+            # The shard's end, if that is why, is on record for longer than its parts.
+            self.refresh()
+            raise Corrupt(
+                f"part {part.key} is missing: shard {self.id} refers to it, storage does not have it; "
+                "restore the object from a copy, or rebuild the rendition"
+            ) from missing
 
 
 def at_time(table: pa.Table, stamp: int) -> pa.Table:

@@ -201,7 +201,7 @@ def _(command: c.Lock, state: ShardState) -> ShardState:
 
 @_apply.register
 def _(command: c.Unlock, state: ShardState) -> ShardState:
-    if command.epoch < state.epoch or state.lock is None:
+    if command.epoch != state.epoch or state.lock is None:
         return state
     return replace(state, lock=None)
 
@@ -216,15 +216,25 @@ def _readable_from(state: ShardState, time: int) -> None:
         raise NotReadable(f"shard {state.shard}", time, state.since)
 
 
+def releasable(state: ShardState, now: int) -> int:
+    """The since that the holds allow at `now`: the meet of all of them.
+
+    Only durable holds let it advance; leases only keep it back, and an expired lease keeps nothing. Without a
+    durable hold, since stays: nobody has said that history may go. It stays below upper, whatever the holds
+    allow, so that what was readable once always has a time at which it can be read.
+    """
+    if not state.holds:
+        return state.since
+    times = [hold.time for hold in state.holds.values()] + [lease.time for lease in _living(state, now).values()]
+    return max(state.since, min(*times, state.upper - 1))
+
+
 def _advance_since(state: ShardState, now: int) -> ShardState:
-    """Since is the meet of all holds. Only durable holds let it advance; leases only keep it back, and an
-    expired lease keeps nothing. Without a durable hold, since stays: nobody has said that history may go."""
-    leases = {name: lease for name, lease in state.leases.items() if lease.expires >= now}
-    since = state.since
-    if state.holds:
-        times = [hold.time for hold in state.holds.values()] + [lease.time for lease in leases.values()]
-        since = max(since, min(times))
-    return replace(state, leases=leases, since=since)
+    return replace(state, leases=_living(state, now), since=releasable(state, now))
+
+
+def _living(state: ShardState, now: int) -> dict[str, LeasedHold]:
+    return {name: lease for name, lease in state.leases.items() if lease.expires >= now}
 
 
 def _draw(schema: Schema) -> str:
