@@ -6,14 +6,19 @@ data shards follow its since.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from seamark.errors import Dropped, Gap, Held, NameTaken, NotFound, NotYet, Refused, UpperMismatch
+from seamark.errors import Dropped, Gap, Held, HoldMismatch, NameTaken, NotFound, NotYet, Refused, UpperMismatch
 from seamark.persist import Changes, Lease, Location, Shard
 from seamark.persist.collect import delete_shard
+from seamark.persist.holds import now_millis
+from seamark.persist.state import releasable
 from seamark.storage import facts, metadata, reader, runs
 from seamark.storage.definition import Definition
+from seamark.storage.evolution import joined
 from seamark.storage.metadata import ABANDONED, ACTIVE, BUILDING, CANDIDATES, CONDEMNED, RETIRED, STANDBY, Row, Timeline
 from seamark.storage.remap import Remap
 from seamark.storage.rendition import Rendition
@@ -28,6 +33,7 @@ RETENTION_STEP = 1000
 FOLLOW_STEP = 30_000
 
 Moves = list[tuple[Row, int]]
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class Collection:
@@ -43,6 +49,7 @@ class Collection:
     @classmethod
     def create(cls, location: Location, name: str, definition: Definition, *, owner: str) -> Collection:
         """Make the collection with its first rendition, active from time 0. Idempotent for the same owner."""
+        _check_name("collection", name)
         try:
             shard = location.create_shard(_metadata_id(name), metadata.SCHEMA, owner=owner)
         except NameTaken:
@@ -52,15 +59,17 @@ class Collection:
                 "two collections cannot write to one name: rename this one or give it another location"
             ) from None
         collection = cls(location, name, shard)
-        if shard.refresh().upper == 0:
+        # Before there is anything to read: without this hold, any other one would let history go.
+        if RETENTION not in shard.refresh().holds:
+            with suppress(HoldMismatch):
+                shard.hold(RETENTION, 0, token=0)
+        if shard.upper == 0:
             Rendition(location, name, FIRST, definition).create()
             row = Row(FIRST, ACTIVE, 0, definition.to_json())
             try:
                 shard.compare_and_append(metadata.to_records([(row, +1)], 0), 0, 1)
             except UpperMismatch:
                 shard.refresh()
-        if RETENTION not in shard.holds:
-            shard.hold(RETENTION, 0)
         return collection
 
     @classmethod
@@ -97,8 +106,9 @@ class Collection:
 
     @property
     def timeline(self) -> Timeline:
-        if self._timeline is None:
-            start, upper = self._metadata.since, self._metadata.upper
+        start, upper = self._metadata.since, self._metadata.upper
+        # Any command through this handle may have brought in what others did, so the frontiers are compared.
+        if self._timeline is None or (self._timeline.start, self._timeline.upper) != (start, upper):
             self._timeline = metadata.to_timeline(
                 self._metadata.snapshot(start), self._metadata.changes(start + 1, upper), start, upper
             )
@@ -106,22 +116,23 @@ class Collection:
 
     def refresh(self) -> None:
         """See what others did, in the metadata and in the shards of every rendition that is open."""
-        self._see()
+        self._metadata.refresh()
         for name, rendition in list(self._renditions.items()):
             try:
                 rendition.refresh()
             except (Dropped, Gap, NotFound):
                 self._renditions.pop(name)
-                self._see()
+                self._metadata.refresh()
                 if name in self.timeline.now and self.timeline.row(name).role in (ACTIVE, *CANDIDATES):
                     raise
 
     def rendition(self, name: str) -> Rendition:
         """A rendition by name, as its definition stands in the metadata."""
-        if name not in self._renditions:
-            definition = Definition.from_json(self.timeline.row(name).definition)
-            self._renditions[name] = Rendition(self._location, self.name, name, definition)
-        return self._renditions[name]
+        definition = Definition.from_json(self.timeline.row(name).definition)
+        found = self._renditions.get(name)
+        if found is None or found.definition != definition:
+            found = self._renditions[name] = Rendition(self._location, self.name, name, definition)
+        return found
 
     def remap(self, definition: Definition) -> Remap:
         """The bindings of the definition's source, shared by all renditions of the same source."""
@@ -130,35 +141,47 @@ class Collection:
 
     def add_rendition(self, name: str, definition: Definition) -> Rendition:
         """Register a candidate and make its shards. Idempotent for the same definition."""
-        self._see()
-        present = self.timeline.now.get(name)
-        if present is not None:
-            if present.definition != definition.to_json():
+        _check_name("rendition", name)
+        text = definition.to_json()
+
+        def add(timeline: Timeline, time: int) -> Moves:
+            present = timeline.now.get(name)
+            if present is None:
+                self._check_columns(timeline, name, definition)
+                Rendition(self._location, self.name, name, definition).create()
+                return [(Row(name, BUILDING, time, text), +1)]
+            if present.definition != text:
                 raise NameTaken(f"rendition {name} of {self.name} exists with another definition; choose another name")
-            return self.rendition(name)
-        Rendition(self._location, self.name, name, definition).create()
-        self._change(lambda time: [(Row(name, BUILDING, time, definition.to_json()), +1)])
+            return []
+
+        self._change(add)
         return self.rendition(name)
 
     def mark_standby(self, name: str) -> None:
         """From here on the collection's frontier waits for this candidate, so that a handover is always possible."""
-        self._see()
-        role = self.timeline.row(name).role
-        if role == STANDBY:
-            return
-        if role != BUILDING:
-            raise Refused(f"rendition {name} of {self.name} is {role}; only a rendition that is building can stand by")
-        self._change(lambda time: metadata.moves(self.timeline, {name: STANDBY}, time))
+
+        def stand_by(timeline: Timeline, time: int) -> Moves:
+            role = timeline.row(name).role
+            if role not in CANDIDATES:
+                raise Refused(
+                    f"rendition {name} of {self.name} is {role}; only a rendition that is building can stand by"
+                )
+            return [] if role == STANDBY else metadata.moves(timeline, {name: STANDBY}, time)
+
+        self._change(stand_by)
 
     def abandon(self, name: str, why: str) -> None:
         """Give a candidate up; it can be collected at once, since no reader ever saw it."""
-        self._see()
-        role = self.timeline.row(name).role
-        if role in (ABANDONED, CONDEMNED):
-            return
-        if role not in CANDIDATES:
-            raise Refused(f"rendition {name} of {self.name} is {role} and cannot be abandoned ({why})")
-        self._change(lambda time: metadata.moves(self.timeline, {name: ABANDONED}, time))
+
+        def give_up(timeline: Timeline, time: int) -> Moves:
+            role = timeline.row(name).role
+            if role in (ABANDONED, CONDEMNED):
+                return []
+            if role not in CANDIDATES:
+                raise Refused(f"rendition {name} of {self.name} is {role} and cannot be abandoned ({why})")
+            return metadata.moves(timeline, {name: ABANDONED}, time)
+
+        self._change(give_up)
 
     def handover(self, to: str, at: int | None = None, *, close_old: bool = False) -> int:
         """Make `to` the active rendition from one exact time on, in one compare-and-append; returns that time.
@@ -166,23 +189,22 @@ class Collection:
         Without `at`, the time is the first that no reader can have passed. `close_old` is for a rendition whose
         writer is gone for good: it is fenced, and declared unchanged up to the handover.
         """
-        self.refresh()
-        row = self.timeline.row(to)
-        if row.role == ACTIVE:
-            return row.at
-        if row.role not in CANDIDATES:
-            raise Refused(f"rendition {to} of {self.name} is {row.role}; only a candidate can take over")
         while True:
-            time = self._metadata.upper if at is None else at
+            self.refresh()
+            timeline = self.timeline
+            row = timeline.row(to)
+            if row.role == ACTIVE:
+                return row.at
+            if row.role not in CANDIDATES:
+                raise Refused(f"rendition {to} of {self.name} is {row.role}; only a candidate can take over")
+            time = timeline.upper if at is None else at
             self._check_candidate(to, time)
             self._check_active(to, time, close_old=close_old)
-            old = self.timeline.active
-            changes = metadata.moves(self.timeline, {old: RETIRED, to: ACTIVE}, time)
-            try:
-                self._append(changes, time)
+            changes = metadata.moves(timeline, {timeline.active: RETIRED, to: ACTIVE}, time)
+            # Losing the race means that another change of metadata came first: everything is judged anew.
+            with suppress(UpperMismatch):
+                self._metadata.compare_and_append(metadata.to_records(changes, time), timeline.upper, time + 1)
                 return time
-            except UpperMismatch:
-                self.refresh()
 
     def advance(self) -> int:
         """Move the metadata's upper to what is written, so that readers may go on; returns it.
@@ -193,14 +215,12 @@ class Collection:
         self.refresh()
         while True:
             target = self.rendition(self.timeline.active).upper
-            standby = self.timeline.standby()
-            if standby is not None:
+            for standby in self.timeline.standby():
                 target = min(target, self.rendition(standby).upper - 1)
             if target <= self._metadata.upper:
                 return self._metadata.upper
             try:
                 self._metadata.compare_and_append(None, self._metadata.upper, target)
-                self._timeline = None
             except UpperMismatch:
                 self.refresh()
 
@@ -223,12 +243,15 @@ class Collection:
         """
         return reader.subscribe(self, as_of, frontier, timeout, poll, lease_seconds)
 
-    def lease(self, as_of: int, seconds: float) -> Lease:
-        """A hold that lasts while this process renews it."""
+    def lease(self, as_of: int, seconds: float) -> Lease | None:
+        """A hold that lasts while this process renews it; none where the location was opened read-only."""
+        if self._location.read_only:
+            return None
         return self._metadata.lease(as_of, seconds)
 
     def hold(self, name: str, as_of: int) -> None:
         """Promise `name` that the collection stays readable from `as_of` on. Moves only forward."""
+        self._metadata.refresh()
         if self.holds.get(name) != as_of:
             self._metadata.hold(name, as_of)
 
@@ -239,9 +262,11 @@ class Collection:
         """Let history older than `millis` go, as far as other holds allow; returns the collection's since."""
         self.refresh()
         target = max(0, self.upper - 1 - millis)
-        if target >= self.holds.get(RETENTION, 0) + RETENTION_STEP:
-            self._metadata.hold(RETENTION, max(target, self._metadata.since))
-            self._timeline = None
+        present = self.holds.get(RETENTION, 0)
+        # A reader that died releases nothing itself: its lease ends, and this is who notices.
+        released = releasable(self._metadata.state, now_millis()) > self._metadata.since
+        if released or target >= present + RETENTION_STEP:
+            self._metadata.hold(RETENTION, max(target, present, self._metadata.since))
         since = self._metadata.since
         for name, row in self.timeline.now.items():
             if row.role in (ACTIVE, *CANDIDATES):
@@ -252,21 +277,24 @@ class Collection:
 
     def collectable(self) -> list[str]:
         """Renditions that nobody can need any more."""
-        self._see()
+        self._metadata.refresh()
         return [name for name in self.timeline.now if metadata.collectable(self.timeline, name, self.since)]
 
     def condemn(self, name: str) -> None:
         """First phase of deletion: on record, visible, nothing deleted yet. `Held` while a hold needs it."""
-        self._see()
-        if self.timeline.row(name).role == CONDEMNED:
-            return
-        if not metadata.collectable(self.timeline, name, self.since):
-            raise Held(self._why_held(name))
-        self._change(lambda time: metadata.moves(self.timeline, {name: CONDEMNED}, time))
+
+        def mark(timeline: Timeline, time: int) -> Moves:
+            if timeline.row(name).role == CONDEMNED:
+                return []
+            if not metadata.collectable(timeline, name, self.since):
+                raise Held(self._why_held(name))
+            return metadata.moves(timeline, {name: CONDEMNED}, time)
+
+        self._change(mark)
 
     def sweep(self, name: str) -> int:
         """Second phase: delete the files of a condemned rendition, then its record; returns how many objects."""
-        self._see()
+        self._metadata.refresh()
         row = self.timeline.now.get(name)
         if row is None:
             return 0
@@ -274,7 +302,9 @@ class Collection:
             raise Refused(f"rendition {name} of {self.name} is {row.role}, not condemned; condemn it first")
         deleted = self.rendition(name).delete(f"rendition {name} was collected")
         self._renditions.pop(name, None)
-        self._change(lambda time: metadata.moves(self.timeline, {name: None}, time))
+        self._change(
+            lambda timeline, time: metadata.moves(timeline, {name: None}, time) if name in timeline.now else []
+        )
         return deleted
 
     def drop(self) -> int:
@@ -320,25 +350,14 @@ class Collection:
             since=max((state.since for state in states), default=0),
             upper=min((state.upper for state in states), default=0),
             handed_over_at=self.timeline.handed_over_at(name),
-            shards=tuple(
-                facts.ShardFacts(
-                    id=state.shard,
-                    since=state.since,
-                    upper=state.upper,
-                    epoch=state.epoch,
-                    lock_holder=state.lock.holder if state.lock else "",
-                    parts=sum(len(batch.parts) for batch in state.batches),
-                    bytes=sum(part.size for batch in state.batches for part in batch.parts) + state.inline_bytes,
-                )
-                for state in states
-            ),
+            shards=tuple(facts.of_shard(state) for state in states),
         )
 
-    def _see(self) -> None:
-        before = (self._metadata.since, self._metadata.upper)
-        after = self._metadata.refresh()
-        if (after.since, after.upper) != before:
-            self._timeline = None
+    def _check_columns(self, timeline: Timeline, name: str, definition: Definition) -> None:
+        for row in timeline.now.values():
+            if row.role in (ACTIVE, *CANDIDATES):
+                present = Definition.from_json(row.definition).schema()
+                joined(present, definition.schema(), f"rendition {name} of {self.name} after {row.rendition}")
 
     def _check_candidate(self, to: str, time: int) -> None:
         candidate = self.rendition(to)
@@ -380,19 +399,26 @@ class Collection:
             f"held by {', '.join(needing) or 'no durable hold'} and {leases} leased reader(s); move these past {at}"
         )
 
-    def _change(self, make: Callable[[int], Moves]) -> None:
-        """One compare-and-append to the metadata at its upper, made anew when another was faster."""
+    def _change(self, make: Callable[[Timeline, int], Moves]) -> None:
+        """One compare-and-append to the metadata at its upper; judged and made anew when another was faster."""
         while True:
-            time = self._metadata.upper
-            try:
-                self._append(make(time), time)
+            self._metadata.refresh()
+            time = self.timeline.upper
+            changes = make(self.timeline, time)
+            if not changes:
                 return
-            except UpperMismatch:
-                self._see()
+            with suppress(UpperMismatch):
+                self._metadata.compare_and_append(metadata.to_records(changes, time), time, time + 1)
+                return
 
-    def _append(self, changes: Moves, time: int) -> None:
-        self._metadata.compare_and_append(metadata.to_records(changes, time), self._metadata.upper, time + 1)
-        self._timeline = None
+
+def _check_name(kind: str, name: str) -> None:
+    """Names become one word of shard ids, beside the words that the metadata and the remap shards have."""
+    if not _NAME.fullmatch(name) or name == "metadata" or name.startswith("remap-"):
+        raise Refused(
+            f"{kind} name {name!r} is not allowed: use letters, digits, '.', '_' and '-', beginning with a letter "
+            "or digit, and neither 'metadata' nor a name that begins with 'remap-'"
+        )
 
 
 def _metadata_id(name: str) -> str:

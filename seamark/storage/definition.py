@@ -92,14 +92,16 @@ def parse_definition(spec: Mapping[str, Any]) -> Definition:
         if name not in FIELDS and name not in OPERATIONAL:
             raise InvalidDefinition(f"spec.{name} is unknown; known are {', '.join((*FIELDS, *OPERATIONAL))}")
     source = _mapping(spec, "source", "spec")
+    _known(source, ("files", "fields"), "spec.source")
     files = _mapping(source, "files", "spec.source")
+    _known(files, ("path", "format"), "spec.source.files")
     definition = Definition(
         source=FileSource(
             path=_text(files, "path", "spec.source.files"),
             format=_one_of(files.get("format", "jsonl"), FORMATS, "spec.source.files.format"),
             fields=tuple(
                 Field(_text(item, "name", where), _one_of(item.get("type"), TYPES, f"{where}.type"))
-                for where, item in _items(source, "fields", "spec.source")
+                for where, item in _items(source, "fields", "spec.source", ("name", "type"))
             ),
         ),
         columns=tuple(
@@ -108,9 +110,9 @@ def parse_definition(spec: Mapping[str, Any]) -> Definition:
                 _one_of(item.get("type"), TYPES, f"{where}.type"),
                 _optional_text(item, "expression", where),
             )
-            for where, item in _items(spec, "columns", "spec")
+            for where, item in _items(spec, "columns", "spec", ("name", "type", "expression"))
         ),
-        key=tuple(str(name) for name in spec.get("key") or ()),
+        key=_key(spec.get("key") or ()),
         envelope=_one_of(spec.get("envelope", "none"), ENVELOPES, "spec.envelope"),
         delete_when=_optional_text(spec, "deleteWhen", "spec"),
         shards=_shards(spec.get("shards", 1)),
@@ -122,6 +124,8 @@ def parse_definition(spec: Mapping[str, Any]) -> Definition:
 def _check(definition: Definition) -> None:
     definition.schema()
     fields = {field.name for field in definition.source.fields}
+    if len(fields) < len(definition.source.fields):
+        raise InvalidDefinition("spec.source.fields has two fields of one name; rename or remove one of them")
     for column in definition.columns:
         if column.expression is None and column.name not in fields:
             raise InvalidDefinition(
@@ -141,11 +145,29 @@ def _mapping(parent: Mapping[str, Any], name: str, where: str) -> Mapping[str, A
     return value
 
 
-def _items(parent: Mapping[str, Any], name: str, where: str) -> list[tuple[str, Mapping[str, Any]]]:
+def _known(parent: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for name in parent:
+        if name not in known:
+            raise InvalidDefinition(f"{where}.{name} is unknown; known are {', '.join(known)}")
+
+
+def _items(
+    parent: Mapping[str, Any], name: str, where: str, known: tuple[str, ...]
+) -> list[tuple[str, Mapping[str, Any]]]:
     value = parent.get(name)
     if not isinstance(value, list | tuple) or not value or not all(isinstance(item, Mapping) for item in value):
         raise InvalidDefinition(f"{where}.{name} must be a list of at least one {{name, type}}, found {value!r}")
+    for index, item in enumerate(value):
+        _known(item, known, f"{where}.{name}[{index}]")
     return [(f"{where}.{name}[{index}]", item) for index, item in enumerate(value)]
+
+
+def _key(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise InvalidDefinition(f"spec.key must be a list of column names, found {value!r}")
+    if len(set(value)) < len(value):
+        raise InvalidDefinition(f"spec.key names a column twice: {', '.join(value)}; name each once")
+    return tuple(value)
 
 
 def _text(parent: Mapping[str, Any], name: str, where: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from seamark.persist import ShardState
+
 
 @dataclass(frozen=True)
 class ShardFacts:
@@ -37,3 +39,15 @@ class Facts:
     active: str
     renditions: dict[str, RenditionFacts]
     holds: dict[str, int]
+
+
+def of_shard(state: ShardState) -> ShardFacts:
+    return ShardFacts(
+        id=state.shard,
+        since=state.since,
+        upper=state.upper,
+        epoch=state.epoch,
+        lock_holder=state.lock.holder if state.lock else "",
+        parts=sum(len(batch.parts) for batch in state.batches),
+        bytes=sum(part.size for batch in state.batches for part in batch.parts) + state.inline_bytes,
+    )

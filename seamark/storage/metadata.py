@@ -107,8 +107,8 @@ class Timeline:
         row = self.now.get(rendition)
         return row.at if row is not None and row.role in (RETIRED, CONDEMNED) else None
 
-    def standby(self) -> str | None:
-        return next((row.rendition for row in self.now.values() if row.role == STANDBY), None)
+    def standby(self) -> list[str]:
+        return sorted(row.rendition for row in self.now.values() if row.role == STANDBY)
 
 
 def moves(timeline: Timeline, to: dict[str, str | None], time: int) -> list[tuple[Row, int]]:

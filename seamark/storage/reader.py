@@ -10,16 +10,17 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from seamark.errors import NotReadable, NotYet
+from seamark.errors import Dropped, NotFound, NotReadable, NotYet
 from seamark.persist import Changes
 from seamark.persist.consolidate import consolidate
 from seamark.persist.schema import DIFF
 from seamark.persist.shard import at_time
+from seamark.storage.evolution import joined
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from seamark.persist import Lease
+    from seamark.persist import Lease, Schema
     from seamark.storage.collection import Collection
     from seamark.storage.rendition import Rendition
 
@@ -37,13 +38,24 @@ def snapshot(collection: Collection, as_of: int, timeout: float, lease: Lease | 
         if as_of < collection.since:
             raise NotReadable(f"collection {collection.name}", as_of, collection.since)
         if as_of < readable_upper(collection, as_of):
-            return collection.rendition(collection.timeline.active_at(as_of)).snapshot(as_of)
+            return _read(collection, as_of)
         if time.monotonic() >= deadline:
             raise NotYet(
                 f"collection {collection.name}: asked for time {as_of}, readable up to "
                 f"{readable_upper(collection, as_of)} (exclusive); wait for ingestion, or read at an earlier time"
             )
         time.sleep(WAIT)
+
+
+def _read(collection: Collection, as_of: int) -> pa.Table:
+    try:
+        return collection.rendition(collection.timeline.active_at(as_of)).snapshot(as_of)
+    except (Dropped, NotFound) as gone:
+        # Without a hold, what is read may be collected meanwhile; the collection's since then says so.
+        collection.refresh()
+        if as_of < collection.since:
+            raise NotReadable(f"collection {collection.name}", as_of, collection.since) from gone
+        raise
 
 
 def readable_upper(collection: Collection, as_of: int) -> int:
@@ -75,22 +87,27 @@ def subscribe(
             yield Changes(start, start + 1, at_time(first, start))
         yield from _follow(collection, start + 1, timeout, poll, lease)
     finally:
-        lease.release()
+        if lease is not None:
+            lease.release()
 
 
 def _follow(
-    collection: Collection, frontier: int, timeout: float | None, poll: float, lease: Lease
+    collection: Collection, frontier: int, timeout: float | None, poll: float, lease: Lease | None
 ) -> Iterator[Changes]:
     waited = time.monotonic()
     while True:
         collection.refresh()
-        lease.heartbeat()
+        if lease is not None:
+            lease.heartbeat()
+        elif frontier <= collection.since:
+            raise NotReadable(f"collection {collection.name}: changes", frontier, collection.since + 1)
         step = next_changes(collection, frontier)
         if step is not None:
             yield step
             frontier = step.upper
             waited = time.monotonic()
-            lease.downgrade(frontier - 1)
+            if lease is not None:
+                lease.downgrade(frontier - 1)
             continue
         if timeout is not None and time.monotonic() - waited >= timeout:
             return
@@ -117,17 +134,26 @@ def next_changes(collection: Collection, frontier: int) -> Changes | None:
 
 
 def switch_records(old: Rendition, new: Rendition, at: int) -> pa.Table:
-    """`-old@(at-1) + new@at`, as records at `at`, in the new rendition's columns."""
+    """`-old@(at-1) + new@at`, as records at `at`, in the columns of both; one that a side lacks is null there."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    schema = new.definition.schema()
-    added = at_time(new.snapshot(at), at)
-    if at == 0:
-        return added
+    before, after = old.definition.schema(), new.definition.schema()
+    schema = after if before.columns == after.columns else joined(before, after, f"handover at {at}")
     gone = old.snapshot(at - 1)
     negated = gone.set_column(gone.schema.get_field_index(DIFF), gone.schema.field(DIFF), pc.negate(gone.column(DIFF)))
-    removed = at_time(negated, at)
-    if removed.schema.names == added.schema.names and removed.schema.types == added.schema.types:
-        return consolidate(pa.concat_tables([removed, added.cast(removed.schema)]).cast(schema.arrow()), schema)
-    return pa.concat_tables([removed, added], promote_options="permissive")
+    both = [_in_columns(at_time(side, at), schema) for side in (negated, new.snapshot(at))]
+    return consolidate(pa.concat_tables(both), schema)
+
+
+def _in_columns(records: pa.Table, schema: Schema) -> pa.Table:
+    import pyarrow as pa
+
+    want = schema.arrow()
+    arrays = [
+        records.column(field.name).cast(field.type)
+        if field.name in records.column_names
+        else pa.nulls(records.num_rows, field.type)
+        for field in want
+    ]
+    return pa.Table.from_arrays(arrays, schema=want)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seamark.errors import NotReadable, NotYet
+from seamark.errors import Fenced, NameTaken, NotReadable, NotYet, Refused
 from seamark.persist import Location, Shard
 from seamark.persist.collect import delete_shard
 from seamark.persist.consolidate import consolidate, contents
@@ -33,8 +33,13 @@ class Rendition:
     def shards(self) -> list[Shard]:
         """Handles on the shards, opened at first use."""
         if self._shards is None:
-            self._shards = [self._location.open_shard(shard_id) for shard_id in self.shard_ids]
+            self._shards = [self._open(shard_id) for shard_id in self.shard_ids]
         return self._shards
+
+    @property
+    def owner(self) -> str:
+        """Whose the shards are. The definition is part of it: shards of another one are not this rendition's."""
+        return f"{self._collection}/{self.name}/{self.definition.hash}"
 
     @property
     def since(self) -> int:
@@ -45,10 +50,21 @@ class Rendition:
         return min(shard.upper for shard in self.shards)
 
     def create(self) -> None:
-        """Make the shards. Idempotent."""
-        schema = self.definition.schema()
-        for shard_id in self.shard_ids:
-            self._location.create_shard(shard_id, schema, owner=f"{self._collection}/{self.name}").close()
+        """Make the shards of a rendition that the metadata does not name yet. Idempotent.
+
+        Shards of another definition are what an attempt left that ended before its record was written; nothing was
+        ever written to them, and they give way.
+        """
+        mine = self.shard_ids
+        for shard_id in self._location.shard_ids(f"collections/{self._collection}/{self.name}/"):
+            if shard_id not in mine:
+                delete_shard(self._location, shard_id, "left by an attempt that was not finished")
+        for shard_id in mine:
+            try:
+                self._make(shard_id)
+            except NameTaken:
+                delete_shard(self._location, shard_id, "left by an attempt that was not finished")
+                self._make(shard_id)
 
     def refresh(self) -> None:
         for shard in self.shards:
@@ -77,10 +93,13 @@ class Rendition:
     def close_at(self, time: int, reason: str) -> None:
         """Fence the writers and declare that nothing more happens before `time`."""
         for shard in self.shards:
-            if shard.refresh().upper < time:
+            while shard.refresh().upper < time:
                 epoch = shard.acquire("handover", "handover", reason=reason, break_lock=True)
-                if shard.upper < time:
+                try:
                     shard.compare_and_append(None, shard.upper, time, epoch=epoch)
+                except Fenced:
+                    # Another process closes it too; it says the same, so whoever is last will do.
+                    continue
 
     def delete(self, reason: str) -> int:
         """Delete every file of it, run markers included; returns how many objects. Resumable."""
@@ -90,6 +109,18 @@ class Rendition:
             deleted += 1
         self._shards = None
         return deleted
+
+    def _make(self, shard_id: str) -> None:
+        self._location.create_shard(shard_id, self.definition.schema(), owner=self.owner).close()
+
+    def _open(self, shard_id: str) -> Shard:
+        shard = self._location.open_shard(shard_id)
+        if shard.state.owner != self.owner:
+            raise Refused(
+                f"shard {shard_id} belongs to {shard.state.owner!r}, the metadata says {self.owner!r}; "
+                "the rendition cannot be used: abandon it and build another"
+            )
+        return shard
 
     def _readable(self, as_of: int) -> None:
         what = f"rendition {self.name} of {self._collection}"
