@@ -68,6 +68,60 @@ def test_it_becomes_ready_tells_metrics_and_acts_with_the_rights_of_its_chart(
         assert operator.health() == (200, "leading\n")
 
 
+def test_a_collection_gets_its_rendition_shards_leases_and_one_run_and_leaves_nothing_behind(
+    cluster: ControlPlane, kube_namespace: str, kubeconfig: Path, tmp_path: Path
+) -> None:
+    def names(kind: str) -> list[str]:
+        found = cluster.get(kind, "-n", kube_namespace, "-l", "seamark.io/collection=orders")["items"]
+        return [each["metadata"]["name"] for each in found]
+
+    children = ("renditions", "shards", "leases", "sparkapplications")
+    apply_location(cluster, kube_namespace, tmp_path / "data")
+    with OperatorProcess(tmp_path, kubeconfig, kube_namespace, "one", "--resync-seconds=1") as operator:
+        operator.wait_ready()
+        cluster.kubectl("apply", "-f", "-", input=json.dumps(orders(kube_namespace, tmp_path / "in")))
+        operator.wait("launched", 30, lambda: bool(names("sparkapplications")))
+        operator.wait("leased", 30, lambda: len(names("leases")) == 2)
+        assert names("renditions") == ["orders-r1"]
+        assert names("shards") == ["orders-r1-0", "orders-r1-1"]
+        (run,) = names("sparkapplications")
+        application = cluster.get("sparkapplication", run, "-n", kube_namespace)
+        assert application["spec"]["mainApplicationFile"] == "local:///opt/seamark/spark_apps/ingest.py"
+        place = f'collection="orders",namespace="{kube_namespace}"'
+        key = f'seamark_rendition_role{{{place},rendition="r1",role="active"}}'
+        operator.wait("told", 20, lambda: operator.metrics().get(key) == 1)
+        assert operator.metrics()['seamark_runs_launched_total{kind="ingest"}'] == 1
+        assert operator.metrics()['seamark_actions_total{action="EnsureFinalizer"}'] == 1
+
+        cluster.kubectl("delete", "collection", "orders", "-n", kube_namespace, "--timeout=60s")
+        for kind in children:
+            operator.wait(f"{kind} are gone", 60, lambda kind=kind: not names(kind))
+        operator.wait("no longer told", 20, lambda: not [n for n in operator.metrics() if "orders" in n])
+        metrics = operator.metrics()
+        assert 'seamark_pass_total{result="error"}' not in metrics, operator.tail()
+        assert not [name for name in metrics if 'code="403"' in name]
+
+
+def orders(namespace: str, folder: Path) -> dict[str, object]:
+    folder.mkdir()
+    return {
+        "apiVersion": "seamark.io/v1alpha1",
+        "kind": "Collection",
+        "metadata": {"name": "orders", "namespace": namespace},
+        "spec": {
+            "locationRef": {"name": "here"},
+            "source": {
+                "files": {"path": str(folder), "format": "jsonl"},
+                "fields": [{"name": "id", "type": "string"}, {"name": "amount", "type": "int64"}],
+            },
+            "columns": [{"name": "id", "type": "string"}, {"name": "amount", "type": "int64"}],
+            "key": ["id"],
+            "envelope": "upsert",
+            "shards": 2,
+        },
+    }
+
+
 def test_a_change_is_acted_on_when_the_watch_shows_it_not_at_the_next_resync(
     cluster: ControlPlane, kube_namespace: str, kubeconfig: Path, tmp_path: Path
 ) -> None:
@@ -123,8 +177,8 @@ def test_of_two_operators_one_leads_and_the_other_takes_over_when_it_is_killed(
     cluster: ControlPlane, kube_namespace: str, kubeconfig: Path, tmp_path: Path
 ) -> None:
     with (
-        OperatorProcess(tmp_path, kubeconfig, kube_namespace, "one", "--lease-seconds=6") as one,
-        OperatorProcess(tmp_path, kubeconfig, kube_namespace, "two", "--lease-seconds=6") as two,
+        OperatorProcess(tmp_path, kubeconfig, kube_namespace, "one", "--lease-seconds=12") as one,
+        OperatorProcess(tmp_path, kubeconfig, kube_namespace, "two", "--lease-seconds=12") as two,
     ):
         one.wait("one leads", 60, lambda: bool(holder(cluster, kube_namespace)))
         leads = holder(cluster, kube_namespace)
@@ -134,7 +188,7 @@ def test_of_two_operators_one_leads_and_the_other_takes_over_when_it_is_killed(
         assert (leader.metrics()["seamark_leader"], other.metrics()["seamark_leader"]) == (1, 0)
         leader.process.kill()
         leader.process.wait()
-        took = other.wait("taken over", 30, lambda: other.metrics()["seamark_leader"] == 1)
+        took = other.wait("taken over", 40, lambda: other.metrics()["seamark_leader"] == 1)
         assert took > 2, "the other led before the Lease had expired"
         other.wait_ready("leading")
         transitions = cluster.get("lease", "seamark-operator", "-n", kube_namespace)["spec"]["leaseTransitions"]
@@ -149,7 +203,7 @@ def test_sigterm_releases_the_lease_and_ends_quickly_so_that_a_successor_leads_a
         began = time.monotonic()
         one.process.send_signal(signal.SIGTERM)
         assert one.process.wait(20) == 0, one.tail()
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 5
         assert holder(cluster, kube_namespace) == ""
     with OperatorProcess(tmp_path, kubeconfig, kube_namespace, "two", "--lease-seconds=60") as two:
         two.wait("leads", 20, lambda: holder(cluster, kube_namespace) == "two")

@@ -52,7 +52,8 @@ def registry(settings: Settings, watch: WatchProof, mark: Mark) -> kopf.Operator
 def kopf_settings(settings: Settings) -> kopf.OperatorSettings:
     """Bounds on every wait, our own keys, and none of the parts of kopf that write to the API."""
     found = kopf.OperatorSettings()
-    found.persistence.finalizer = k.FINALIZER
+    # Not ours: kopf takes its own finalizer off whatever has it and no deletion handler.
+    found.persistence.finalizer = f"{k.GROUP}/kopf"
     found.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=k.GROUP, v1=False)
     found.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=k.GROUP, key="last", v1=False)
     found.peering.standalone = True
@@ -63,6 +64,8 @@ def kopf_settings(settings: Settings) -> kopf.OperatorSettings:
     found.networking.request_timeout = 60
     found.networking.error_backoffs = (1, 1, 2, 3, 5, 8, 13, 21)
     found.execution.default_backoff = 15
+    # An ending operator waits for idle per-object tasks: they hold nothing worth waiting for.
+    found.queueing.idle_timeout, found.queueing.exit_timeout = 0.5, 0.5
     found.posting.enabled = False
     found.posting.level = logging.WARNING
     found.posting.reporting_component = "seamark-operator"

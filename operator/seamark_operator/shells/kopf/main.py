@@ -193,10 +193,17 @@ class Operator:
                     log.warning("a pass did not end within %.0f s; the Lease is left to expire", GRACE_SECONDS)
 
     async def _watch(self) -> None:
-        stop = asyncio.Event()
-        self._loop = (asyncio.get_running_loop(), stop)
+        loop, stop, ready = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+        self._loop = (loop, stop)
         if self.stopping.is_set():
             return
+
+        async def heed_signals() -> None:
+            await ready.wait()  # kopf takes them first, and then waits 5 s for a stop flag that nobody raises
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, self.end, DONE, "asked to end")
+
+        heeding = asyncio.create_task(heed_signals())
         try:
             await kopf.operator(
                 registry=registry(self.settings, self.watch, self.worker.mark),
@@ -205,8 +212,10 @@ class Operator:
                 clusterwide=not self.settings.namespaces,
                 namespaces=self.settings.namespaces,
                 stop_flag=stop,
+                ready_flag=ready,
             )
         finally:
+            heeding.cancel()
             self._loop = None
 
     def _watchdog(self) -> None:
@@ -245,6 +254,7 @@ def _log_to_stderr(settings: Settings) -> None:
     handler.setFormatter(_Json() if settings.log_format == "json" else text)
     logging.basicConfig(level=settings.log_level, handlers=[handler])
     logging.getLogger("kopf").setLevel(max(logging.getLogger().level, logging.INFO))
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # a line per event that the watch shows
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
