@@ -174,6 +174,8 @@ class CollectionFacts:
     active: str
     renditions: Mapping[str, RenditionFacts]
     holds: Mapping[str, int] = field(default_factory=dict)
+    metadata_upper: int = 0
+    """The first time that no reader can have passed: where a handover happens."""
 
 
 @dataclass(frozen=True)

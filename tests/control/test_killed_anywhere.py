@@ -72,7 +72,7 @@ def story(script: list[Operation], deaths: list[int], *, delete: bool) -> World:
     return world
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(script=operations, deaths=kills, delete=st.booleans())
 def test_the_end_is_the_same_however_often_the_controller_is_killed(
     script: list[Operation], deaths: list[int], delete: bool

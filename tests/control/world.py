@@ -234,6 +234,7 @@ class MemoryStorage:
             active=found.active,
             renditions={name: _facts(target.name, name, r) for name, r in found.renditions.items()},
             holds=dict(found.holds),
+            metadata_upper=found.upper,
         )
 
     def markers(self, target: Target, renditions: Sequence[str]) -> Sequence[Marker]:

@@ -165,4 +165,5 @@ def _collection_facts(facts: Facts, collection: Collection) -> CollectionFacts:
             for name, found in facts.renditions.items()
         },
         holds=dict(facts.holds),
+        metadata_upper=facts.metadata_upper,
     )

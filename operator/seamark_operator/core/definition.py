@@ -141,12 +141,12 @@ def hand_over(observed: Observed, policy: Policy) -> list[Action]:
         return actions
     if chosen.role == "building" and caught_up(observed, chosen, observed.active, policy):
         actions.append(MarkStandby(chosen.name))
-    if chosen.role == "standby" and may_hand_over(observed, chosen):
+    failed = attempts(observed, observed.active, "ingest", policy).failures >= policy.hopeless_after
+    if chosen.role == "standby" and may_hand_over(observed, chosen) and _both_reach(observed, chosen, failed):
         message = (
             f"readers are handed over from rendition {observed.active.name} to {chosen.name}, "
             f"built for definition {chosen.definition_hash}"
         )
-        failed = attempts(observed, observed.active, "ingest", policy).failures >= policy.hopeless_after
         if failed:
             message += f"; {observed.active.name} cannot be written any more and ends where it stands"
         actions += [tell(meta, Reasons.HANDING_OVER, message), Handover(chosen.name, close_old=failed)]
@@ -173,6 +173,17 @@ def caught_up(observed: Observed, chosen: RenditionFacts, active: RenditionFacts
     slack = int(policy.caught_up_ticks * observed.collection.spec.tick_seconds * 1000)
     moves = chosen.upper > alive.created_at * 1000
     return chosen.upper >= active.upper or (moves and chosen.upper >= active.upper - slack)
+
+
+def _both_reach(observed: Observed, chosen: RenditionFacts, failed: bool) -> bool:
+    """Readers leave the active rendition at the handover and find the candidate there: both must be written so far.
+
+    An active rendition that cannot be written any more is not waited for: it is closed.
+    """
+    assert observed.facts is not None
+    assert observed.active is not None
+    at, active = observed.facts.metadata_upper, observed.active
+    return (chosen.upper is None or chosen.upper > at) and (failed or active.upper is None or active.upper >= at)
 
 
 def _names(observed: Observed, text: str, rendition: RenditionFacts) -> bool:

@@ -218,10 +218,13 @@ def run(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)-7s %(message)s", stream=sys.stderr)
     logging.getLogger("seamark").setLevel(level)
     stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    before = {n: signal.signal(n, lambda *_: stop.set()) for n in (signal.SIGINT, signal.SIGTERM)}
     logging.getLogger("seamark.local").info("controller over %s; Ctrl-C stops it", root.resolve())
-    run_controller(Root.open(root), interval, stop, stop_runs=stop_runs, chosen=Settings(), after_step=_log_pass)
+    try:
+        run_controller(Root.open(root), interval, stop, stop_runs=stop_runs, chosen=Settings(), after_step=_log_pass)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @app.command()

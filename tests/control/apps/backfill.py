@@ -1,0 +1,7 @@
+"""Stands in for the Spark application of this name."""
+
+import sys
+
+from driver import main
+
+sys.exit(main("backfill"))
