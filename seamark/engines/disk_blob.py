@@ -6,7 +6,7 @@ import errno
 import os
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from seamark.engines.files import (
@@ -39,32 +39,40 @@ class DiskBlob:
         view = memoryview(data).cast("B")
         with storage_errors(f"blob {key}"):
             while True:
-                if path.parent not in self._settled:
-                    make_folders(path.parent, self._root)
-                    self._settled.add(path.parent)
                 try:
+                    if path.parent not in self._settled:
+                        make_folders(path.parent, self._root)
+                        self._settled.add(path.parent)
                     with _unnamed(path.parent) as (fd, source):
                         write_all(fd, view, 0)
                         os.fsync(fd)
                         # Given src_dir_fd, the call follows the link that stands for a file without a name.
                         os.link(source, path, src_dir_fd=fd)
                 except FileExistsError:
-                    self._settle_existing(key, path, view)
+                    if not self._is_same(key, path, view):
+                        continue
                 except FileNotFoundError:
                     # A delete took the empty folder away.
                     self._settled.discard(path.parent)
                     continue
-                sync_folder(path.parent)
+                with suppress(FileNotFoundError):
+                    sync_folder(path.parent)
                 return
 
-    def _settle_existing(self, key: str, path: Path, view: memoryview) -> None:
-        with path.open("rb") as file:
+    def _is_same(self, key: str, path: Path, view: memoryview) -> bool:
+        """Whether the object that is there is the one offered; False when it was deleted meanwhile."""
+        try:
+            file = path.open("rb")
+        except FileNotFoundError:
+            return False
+        with file:
             size = os.fstat(file.fileno()).st_size
             if size != len(view) or file.read() != view:
                 raise Immutable(
                     f"blob {key} exists with other bytes ({size}, offered {len(view)}); "
                     "a blob is written once: use a new key"
                 )
+        return True
 
     def get(self, key: str, start: int = 0, end: int | None = None) -> bytes:
         check_range(key, start, end)
@@ -90,7 +98,6 @@ class DiskBlob:
                 path.unlink()
             except (FileNotFoundError, NotADirectoryError):
                 return
-            sync_folder(path.parent)
             self._settled.discard(path.parent)
             prune_folders(path.parent, self._root)
 

@@ -203,7 +203,8 @@ class DiskLog:
                     continue
                 if not create:
                     return False
-                make_folders(self._folder, self._root)
+                with suppress(FileNotFoundError):
+                    make_folders(self._folder, self._root)
         found = os.fstat(fd)
         identity = (found.st_dev, found.st_ino)
         if self._seen and identity != self._lock_id:

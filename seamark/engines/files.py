@@ -42,7 +42,10 @@ def sync_folder(path: Path) -> None:
 
 
 def make_folders(path: Path, root: Path) -> None:
-    """Makes `path` and what is missing above it, durable from `root` down whoever made them."""
+    """Makes `path` and what is missing above it, durable from `root` down whoever made them.
+
+    `FileNotFoundError` when another process removed one of them as empty meanwhile: try again.
+    """
     missing = []
     for folder in (path, *path.parents):
         if folder != root and root not in folder.parents and folder.exists():
@@ -55,15 +58,17 @@ def make_folders(path: Path, root: Path) -> None:
 
 
 def prune_folders(path: Path, root: Path) -> None:
-    """Removes `path` and the folders above it, below `root`, for as long as they are empty."""
+    """Removes `path` and the folders above it, below `root`, for as long as they are empty; durable on return."""
     while path != root and root in path.parents:
         try:
             path.rmdir()
         except FileNotFoundError:
             pass
         except OSError:
-            return
+            break
         path = path.parent
+    with suppress(FileNotFoundError):
+        sync_folder(path)
 
 
 def write_all(fd: int, data: bytes | memoryview, offset: int) -> None:

@@ -17,8 +17,10 @@ from functools import partial
 from typing import Any
 
 import boto3
+import botocore.session
 from botocore import exceptions as failures
 from botocore.config import Config
+from botocore.loaders import create_loader
 
 from seamark.engines.names import check_name
 from seamark.engines.registry import Address
@@ -26,6 +28,8 @@ from seamark.engines.s3_blob import S3Blob
 from seamark.engines.s3_log import S3Logs
 from seamark.errors import InvalidLocation, NotFound, Refused, StorageUnavailable
 
+# Parsed descriptions of the service, which are most of what a new client costs, shared by all clients.
+_LOADER = create_loader()
 _GRACE = 10.0
 _ATTEMPTS = 6
 _FIRST_PAUSE = 0.05
@@ -50,7 +54,9 @@ def connect(address: Address) -> tuple[S3Logs, S3Blob]:
         check_name("the prefix of an s3 location", prefix)
     endpoint = address.options.get("endpoint")
     try:
-        client = boto3.session.Session().client(
+        session = botocore.session.get_session()
+        session.register_component("data_loader", _LOADER)
+        client = boto3.session.Session(botocore_session=session).client(
             "s3",
             endpoint_url=endpoint,
             region_name=address.options.get("region") or (None if endpoint is None else "us-east-1"),

@@ -307,6 +307,9 @@ class S3Log:
         ]
         if self._life is None:
             if seqnos:
+                self._look()
+                if self._life is not None:
+                    return self._observe(start)
                 raise Corrupt(
                     f"log {self._name}: there are entries ({seqnos[0]} and on) but no floor object; "
                     "drop the log to remove what an interrupted writer left, or restore the floor object"
@@ -385,11 +388,13 @@ class S3Logs:
     def _wait_for_believers(self, at: _Prefix) -> None:
         """Until no writer can still believe a PUT without reading the floor object, which says `dropped`.
 
-        Such a writer's own last entry is younger than the grace. A tombstone at the head keeps it from adding more.
+        Such a writer's own last entry is younger than the grace. A tombstone in its way keeps it from adding more:
+        at the head, or as far ahead of it as a busy writer makes necessary.
         """
         most = 10 * (self._grace + _SLACK) + 60
         give_up = time.monotonic() + most
         sealed: int | None = None
+        distance = 1
         while time.monotonic() < give_up:
             youngest, last = float("inf"), None
             for page in at.pages():
@@ -401,8 +406,12 @@ class S3Logs:
             remaining = self._grace + _SLACK - youngest
             if last is None or remaining < 0:
                 return
-            if sealed is None and self.bucket.put_if_absent(at.key(last + 1), _TOMBSTONE + uuid.uuid4().bytes):
-                sealed = last + 1
+            if sealed is None:
+                ahead = last + distance
+                distance *= 4
+                if not self.bucket.put_if_absent(at.key(ahead), _TOMBSTONE + uuid.uuid4().bytes):
+                    continue
+                sealed = ahead
             time.sleep(max(0.05, remaining))
         raise StorageUnavailable(
             f"log {at.name}: entries kept coming for {most:.0f} s while it was being deleted; "

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from seamark.engines import Engines, open_engines
+from tests.services.s3 import Minio
 
 
 @pytest.fixture(params=["mem", "disk", pytest.param("s3", marks=pytest.mark.slow)])
@@ -21,12 +22,15 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return request.getfixturevalue("s3_url")
 
 
+@pytest.fixture(scope="session")
+def bucket(minio: Minio) -> str:
+    return minio.make_bucket(f"engines-{uuid.uuid4().hex[:12]}")
+
+
 @pytest.fixture
-def s3_url(request: pytest.FixtureRequest) -> str:
-    """An empty location on the real S3 server."""
-    minio = request.getfixturevalue("minio")
-    bucket = minio.make_bucket(f"engines-{uuid.uuid4().hex[:12]}")
-    return minio.url(bucket, "some/prefix", grace=1)
+def s3_url(minio: Minio, bucket: str) -> str:
+    """An empty location on the real S3 server, with a short grace."""
+    return minio.url(bucket, f"some/{uuid.uuid4().hex[:12]}", grace=1)
 
 
 @pytest.fixture
