@@ -18,9 +18,10 @@ HEAVY = ("pyspark", "kopf", "kubernetes")
 
 PROBE = """
 import json, sys, time
-started = time.perf_counter()
+started, worked = time.perf_counter(), time.process_time()
 import seamark
-print(json.dumps({"seconds": time.perf_counter() - started, "modules": sorted(sys.modules)}))
+seconds, cpu = time.perf_counter() - started, time.process_time() - worked
+print(json.dumps({"seconds": seconds, "cpu": cpu, "modules": sorted(sys.modules)}))
 """
 
 PUBLIC = sorted(
@@ -37,8 +38,11 @@ def import_in_a_fresh_process() -> dict[str, Any]:
 
 
 def test_importing_seamark_takes_less_than_a_third_of_a_second() -> None:
-    seconds = min(import_in_a_fresh_process()["seconds"] for _ in range(7))
-    assert seconds < LIMIT_SECONDS
+    best = min((import_in_a_fresh_process() for _ in range(7)), key=lambda run: float(run["seconds"]))
+    assert best["seconds"] < LIMIT_SECONDS, (
+        f"best of 7 took {best['seconds']:.3f} s, of which {best['cpu']:.3f} s of processor time; "
+        "a large difference means a busy machine rather than a heavy import"
+    )
 
 
 def test_importing_seamark_brings_neither_spark_nor_kubernetes() -> None:
