@@ -6,10 +6,12 @@ import fcntl
 import logging
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from seamark.errors import Refused
 from seamark_operator import settings
@@ -58,18 +60,27 @@ class Root:
         """The lock ends with the process, however it ends."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / "controller.lock").open("a+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _locked(file):
                 file.seek(0)
                 raise Refused(
                     f"a controller runs over {self.path} already (process {file.read().strip()}); "
                     "stop it, or choose another --root"
-                ) from None
+                )
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
             yield
+
+
+def _locked(file: IO[str]) -> bool:
+    """Tried for a moment: whoever asks if a controller runs holds the lock for that long."""
+    for _ in range(10):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.05)
+    return False
 
 
 def run_controller(
