@@ -14,7 +14,7 @@ from seamark_operator.api.constants import Reasons
 from seamark_operator.api.meta import decode
 from seamark_operator.api.resources import Collection, ReadHold, Rendition, Shard, Store
 from seamark_operator.core.observed import Observed, Problem
-from seamark_operator.ports import Lease, Leases, Object, Objects, Run, SparkRunner, Storage, Target
+from seamark_operator.ports import Lease, Leases, Marker, Object, Objects, Run, SparkRunner, Storage, Target
 from seamark_operator.specs import names
 
 Key = tuple[str, str]
@@ -63,7 +63,8 @@ def observe(
         definition = storage.define(obj["spec"])
     except InvalidDefinition as error:
         definition_problem = Problem(Reasons.INVALID_DEFINITION, str(error))
-    facts, storage_problem, markers = None, None, ()
+    facts, storage_problem = None, None
+    markers: tuple[Marker, ...] = ()
     if target is not None:
         try:
             facts = storage.describe(target)
