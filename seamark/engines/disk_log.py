@@ -33,7 +33,9 @@ class DiskLog:
 
     def __init__(self, folder: Path, root: Path, name: str, start: int, roll_at: int) -> None:
         self._folder = folder
-        self._lock_path = folder / LOCK
+        self._lock_path = str(folder / LOCK)
+        self._floor_path = folder / _FLOOR
+        self._floor_name = str(self._floor_path)
         self._root = root
         self._name = name
         self._start = start
@@ -143,7 +145,7 @@ class DiskLog:
                     raise Gap(self._name, self._head(), before)
                 if before > self._floor:
                     text = str(before)
-                    replace_file(self._folder / _FLOOR, f"{text} {checksum64(text.encode()):016x}\n".encode())
+                    replace_file(self._floor_path, f"{text} {checksum64(text.encode()):016x}\n".encode())
                     self._read_floor()
                     self._forget_below_floor()
 
@@ -235,7 +237,8 @@ class DiskLog:
             except FileNotFoundError:
                 break
             fresh = True
-        self._read_floor()
+        if sync or fresh:
+            self._read_floor()
         if fresh:
             self._seen = True
             if sync:
@@ -262,9 +265,9 @@ class DiskLog:
         self._segments = segments
 
     def _read_floor(self) -> None:
-        path = self._folder / _FLOOR
+        path = self._floor_path
         try:
-            found = os.stat(path)  # noqa: PTH116  on every read
+            found = os.stat(self._floor_name)  # noqa: PTH116  a third of the cost, on every read
         except FileNotFoundError:
             return
         if (found.st_ino, found.st_mtime_ns) == self._floor_id:
