@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import subprocess
@@ -71,11 +72,12 @@ def one_start() -> list[float]:
         applied = time.time()
         with controller(root):
             ready = wait_ready(root / "root", applied + PATIENCE)
-        launched = min(json.loads(path.read_text())["created_at"] for path in (root / "root").glob("runs/*/run.json"))
+            runs = [json.loads(path.read_text()) for path in (root / "root").glob("runs/*/run.json")]
+            launched = min(run["created_at"] for run in runs)
         with seamark.open(f"disk:{root / 'location'}", read_only=True) as location:
             locked, committed = writer_times(location)
         moments = (begun, applied, launched, locked, committed, ready)
-        return [later - earlier for earlier, later in zip(moments, moments[1:], strict=False)]
+        return [later - earlier for earlier, later in itertools.pairwise(moments)]
 
 
 def write_manifests(root: Path) -> None:
