@@ -15,7 +15,7 @@ import pytest
 
 from tests.components.record import FOLDER, Component, recorded
 
-pytest_plugins = ["tests.services.fixtures"]
+pytest_plugins = ["tests.services.fixtures", "tests.cluster.fixtures"]
 
 PACKAGES = ("pyspark", "pyarrow", "kopf", "kubernetes", "boto3", "duckdb")
 

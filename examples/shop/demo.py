@@ -29,12 +29,11 @@ class LocalControl:
         self._seamark("apply", "-f", str(path))
 
     def get(self, kind: str, name: str) -> dict[str, Any] | None:
-        path = self.root / "objects" / kind.lower()
         done = self._run("get", kind.lower(), name, "-o", "json")
+        if "NotFound" in done.stderr:
+            return None
         if done.returncode:
-            if "not" in done.stderr:
-                return None
-            raise RuntimeError(f"{path}: {done.stderr}")
+            raise RuntimeError(f"seamark local get {kind} {name}: {done.stderr}")
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 

@@ -13,7 +13,7 @@ STATUSES = ("new", "paid", "shipped")
 class Till:
     """Writes files of orders into a folder: new orders, changes of earlier ones, and now and then a cancellation."""
 
-    def __init__(self, folder: Path, seed: int = 7, orders_per_file: int = 200) -> None:
+    def __init__(self, folder: Path, seed: int = 7, orders_per_file: int = 1000) -> None:
         self.folder = folder
         self._random = random.Random(seed)
         self._size = orders_per_file

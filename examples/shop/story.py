@@ -143,6 +143,13 @@ class Story:
         )
         return Outcome(first, second, handover, last, rows, steps)
 
+    def more(self, handover: int) -> None:
+        """Life goes on: one more file, the same checks."""
+        self.till.deliver()
+        last = self._wait_ingested()
+        self._check(last, check.RIGHT)
+        self._check_subscriber(last, handover)
+
     def slices(self) -> list[Slice]:
         """Every binding of bytes to times."""
         collection = self._open()

@@ -9,9 +9,6 @@ from kubernetes import client, config
 
 from seamark_operator.adapters.kube_client import Kube
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.fixtures import cluster, fresh_cluster, kube_namespace
-
-__all__ = ["cluster", "fresh_cluster", "kube", "kube_namespace"]
 
 
 @pytest.fixture
