@@ -47,6 +47,10 @@ bench-%: venv component-java ## Run one benchmark
 soak: components ## Run the kill tests with N kills (N=100)
 	SEAMARK_KILLS=$(N) $(PYTHON_IN_VENV) -m pytest tests/story -m slow -k killed --timeout 0 $(ARGS)
 
+.PHONY: transcript
+transcript: components ## Tell the story on Kubernetes and write what kubectl showed to docs/transcript.md
+	SEAMARK_TRANSCRIPT=1 $(PYTHON_IN_VENV) -m pytest tests/story/test_shop.py -k kubernetes
+
 .PHONY: images
 images: venv ## Build the images `operator` and `spark`, with buildah or docker
 	@$(PYTHON_IN_VENV) -m tests.components.images $(ARGS)
