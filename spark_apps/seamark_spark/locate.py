@@ -1,20 +1,19 @@
 """Which record an expression could not take: Spark says what went wrong, but not in which record.
 
-Only a run that has failed comes here. The record is found by halving: first the slices, then the bytes of one.
+Only a run that has failed comes here. The record is found by halving: the slices, the pieces of one, its lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as fn
 
 from seamark_spark.decode import BEGINNING, decode
-from seamark_spark.lines import Piece
+from seamark_spark.lines import SCHEMA, Piece, cut_piece, read_piece
 
 if TYPE_CHECKING:
     from seamark.storage import Definition
@@ -28,29 +27,28 @@ def locate(
     """Ordinal, byte offset and beginning of the first line on which decoding raises; None when none does."""
     tasks = session.sparkContext.defaultParallelism
 
-    def raises(some: Sequence[Piece], before: int | None = None) -> bool:
-        lines = read(session, some, tasks)
-        if before is not None:
-            lines = lines.filter(fn.col("offset") < before)
+    def fails(lines: DataFrame) -> bool:
         try:
             decode(lines, definition).write.format("noop").mode("overwrite").save()
         except PySparkException:
             return True
         return False
 
-    if not raises(pieces):
+    def first_piece(some: Sequence[Piece]) -> Piece:
+        return some[_smallest(len(some), lambda count: fails(read(session, some[:count], tasks))) - 1]
+
+    if not fails(read(session, pieces, tasks)):
         return None
-    count = _smallest(1, len(pieces), lambda number: raises(pieces[:number]))
-    piece = pieces[count - 1]
-    offset = _smallest(piece.start + 1, piece.end, lambda before: raises([piece], before)) - 1
-    with Path(piece.path).open("rb") as file:
-        file.seek(offset)
-        line = file.readline(4 * BEGINNING).decode(errors="replace").strip()
-    return piece.ordinal, offset, line[:BEGINNING]
+    piece = first_piece(cut_piece(first_piece(pieces)))
+    lines: Any = pa.Table.from_batches(read_piece(piece), schema=SCHEMA)
+    count = _smallest(lines.num_rows, lambda number: fails(session.createDataFrame(lines.slice(0, number))))
+    line = lines.slice(count - 1, 1).to_pylist()[0]
+    return line["ordinal"], line["offset"], line["line"][:BEGINNING]
 
 
-def _smallest(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """The smallest number in [low, high] for which `holds`, which holds for `high` and from some number on."""
+def _smallest(most: int, holds: Callable[[int], bool]) -> int:
+    """The smallest number from 1 to `most` for which `holds`, which holds for `most` and from some number on."""
+    low, high = 1, most
     while low < high:
         middle = (low + high) // 2
         if holds(middle):

@@ -109,6 +109,7 @@ def _judged(order: Order, kind: str, work: Work, location: Location) -> int:
     if location.url.startswith("mem:"):
         raise Refused(f"{location.url} lives in one process, and Spark's tasks are others; use disk: or s3:")
     collection = Collection.open(location, order.collection)
+    collection.timeline.row(order.rendition)
     verdict = read_marker(location, order.collection, order.rendition, order.run_id)
     if verdict is not None:
         say(f"{kind} {order.run_id} ended before ({verdict.outcome}): {verdict.detail}; start a run with another id")

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seamark.engines import Blob, open_engines
 from seamark.persist import Location, Schema, Shard
 from seamark.persist.parts import write_part
 from seamark.persist.schema import TIME
@@ -101,8 +102,7 @@ def store(job: Job, target: Target, changes: pa.Table) -> dict[str, bytes]:
         return {}
     if changes.nbytes <= INLINE_WRITE:
         return {"inline": to_ipc(changes)}
-    location = open_location(job.url, job.checkpoints)
-    part = write_part(location.blobs, target.shard_id, job.schema, changes, epoch=target.epoch)
+    part = write_part(open_blobs(job.url), target.shard_id, job.schema, changes, epoch=target.epoch)
     return {"part": msgspec.json.encode(part)} if part else {}
 
 
@@ -117,8 +117,14 @@ def present(job: Job, target: Target, events: pa.Table) -> pa.Table:
 
 
 @lru_cache(maxsize=4)
+def open_blobs(url: str) -> Blob:
+    """The only thing that a task may write to: parts, under names that nobody else has."""
+    return open_engines(url).blobs
+
+
+@lru_cache(maxsize=4)
 def open_location(url: str, checkpoints: str | None) -> Location:
-    """Workers outlive a tick; so does what they opened."""
+    """For reading only. Workers outlive a tick; so does what they opened."""
     return Location.open(url, checkpoints=checkpoints, read_only=True)
 
 
