@@ -128,6 +128,8 @@ class Collection:
 
     def rendition(self, name: str) -> Rendition:
         """A rendition by name, as its definition stands in the metadata."""
+        if name not in self.timeline.now:
+            self._metadata.refresh()
         definition = Definition.from_json(self.timeline.row(name).definition)
         found = self._renditions.get(name)
         if found is None or found.definition != definition:

@@ -99,7 +99,7 @@ def _follow(
         collection.refresh()
         if lease is not None:
             lease.heartbeat()
-        elif frontier <= collection.since:
+        if frontier <= collection.since and collection.since > 0:
             raise NotReadable(f"collection {collection.name}: changes", frontier, collection.since + 1)
         step = next_changes(collection, frontier)
         if step is not None:
