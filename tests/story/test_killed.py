@@ -25,27 +25,35 @@ SHARE = int(os.environ.get("SEAMARK_KILLS", "30"))
 
 @dataclass
 class Assassin:
-    """Kills one kind of process a number of times, at intervals drawn from the seed."""
+    """Kills one kind of process a number of times, in chapters of the story and at moments drawn from the seed."""
 
     what: str
     times: int
-    between: tuple[float, float]
+    chapters: tuple[int, ...]
+    """Chapters in which it strikes, the long ones several times."""
+    delay: tuple[float, float]
     kill: Callable[[random.Random], bool]
+    chapter: Callable[[], int]
     seed: int
     done: int = 0
-    trouble: list[BaseException] = field(default_factory=list)
     halt: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         self._random = random.Random(f"{self.seed}/{self.what}")
+        self._points = sorted(self._random.choices(self.chapters, k=self.times))
+        print(f"the {self.what} is to be killed in chapters {self._points}", flush=True)
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        while self.done < self.times and not self.halt.wait(self._random.uniform(*self.between)):
-            if self.kill(self._random):
-                self.done += 1
-                print(f"killed the {self.what} ({self.done} of {self.times})", flush=True)
+        for point in self._points:
+            while self.chapter() < point and not self.halt.wait(0.1):
+                pass
+            while not self.halt.wait(self._random.uniform(*self.delay)):
+                if self.kill(self._random):
+                    self.done += 1
+                    print(f"killed the {self.what} ({self.done} of {self.times})", flush=True)
+                    break
 
     @property
     def alive(self) -> bool:
@@ -77,11 +85,22 @@ def tell_under_fire(scene: Scene, seed: int) -> None:
         running = scene.drivers()
         return bool(running) and kill_group(chance.choice(running))
 
-    third = -(-SHARE // 9)
+    reached = [0]
+
+    def tell(text: str) -> None:
+        reached[0] = max(reached[0], int(text[0]) if text[:1].isdigit() else 0)
+        print(text, flush=True)
+
+    def chapter() -> int:
+        return reached[0]
+
+    scene.stage.tell = tell
+    few, many = -(-SHARE // 9), -(-SHARE // 3)
+    everywhere = (1, 1, 2, 3, 4, 4, 4, 5, 7, 7)
     assassins = [
-        Assassin("operator", -(-SHARE // 3), (0.5, 9.0), lambda _: scene.operator.kill(), seed),
-        Assassin("driver", third, (10.0, 30.0), kill_driver, seed),
-        Assassin("subscriber", third, (3.0, 20.0), lambda _: scene.subscriber.kill(), seed),
+        Assassin("operator", many, everywhere, (0.1, 6.0), lambda _: scene.operator.kill(), chapter, seed),
+        Assassin("driver", few, (1, 2, 4, 4, 5), (2.0, 12.0), kill_driver, chapter, seed),
+        Assassin("subscriber", few, everywhere, (0.1, 8.0), lambda _: scene.subscriber.kill(), chapter, seed),
     ]
     try:
         story = Story(scene.stage)
