@@ -75,7 +75,8 @@ def load(rows: int) -> tuple[pa.Table, list[pa.Table]]:
         both = pa.concat_tables([gone, new.cast(gone.schema)])
         diffs = np.concatenate([-np.ones(gone.num_rows, dtype=np.int64), np.ones(new.num_rows, dtype=np.int64)])
         columns = [both.column(name).combine_chunks() for name in SCHEMA.names]
-        batches.append(consolidate(_table(*columns, number + 1, diffs), SCHEMA))
+        key, buyer, price, state = columns
+        batches.append(consolidate(_table(key, buyer, price, state, number + 1, diffs), SCHEMA))
     return base, batches
 
 
