@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -41,7 +42,7 @@ class DiskLog:
         self._start = start
         self._roll_at = roll_at
         self._mutex = threading.RLock()
-        self._queue: list[_Append] = []
+        self._queue: deque[_Append] = deque()
         self._closed = False
         self._seen = False
         self._dropped = False
@@ -61,41 +62,60 @@ class DiskLog:
         self._queue.append((seqno, payload, future))
         # Whoever gets the mutex writes for all who queued meanwhile; the others find their future resolved.
         with self._mutex:
-            batch, self._queue = self._queue, []
+            batch: list[_Append] = []
+            while self._queue:
+                batch.append(self._queue.popleft())
             if batch:
-                self._commit(sorted(batch, key=lambda one: one[0]))
+                self._commit(batch)
         return future
 
     def _commit(self, batch: list[_Append]) -> None:
-        accepted: list[_Append] = []
-        frames: list[bytes] = []
+        if len(batch) > 1:
+            batch.sort(key=lambda one: one[0])
         try:
-            self._check_open()
-            with storage_errors(f"log {self._name}"), self._locked(create=True):
-                self._catch_up(sync=False)
-                head = self._head()
-                for one in batch:
-                    seqno, payload, future = one
-                    if seqno == head + len(accepted):
-                        framed = frame(check_seqno(self._name, seqno), payload)
-                        frames.append(framed)
-                        accepted.append(one)
-                    elif seqno > head + len(accepted):
-                        future.set_exception(Gap(self._name, head + len(accepted), seqno))
-                if frames:
-                    self._writable_segment(head).write(frames)
-                    self._seen = True
-        except SeamarkError as error:
+            head, accepted = self._write(batch)
+        except BaseException as error:
+            told = self._explained(error) if isinstance(error, OSError) else error
             for _, _, future in batch:
-                if not future.done():
-                    future.set_exception(error)
+                future.set_exception(told)
+            if not isinstance(told, SeamarkError):
+                raise
             return
-        head += len(accepted)
-        for one in accepted:
-            one[2].set_result(None)
+        for future in accepted:
+            future.set_result(None)
         for seqno, _, future in batch:
             if not future.done():
-                future.set_exception(Conflict(self._name, seqno, head))
+                future.set_exception(
+                    Gap(self._name, head, seqno) if seqno > head else Conflict(self._name, seqno, head)
+                )
+
+    def _write(self, batch: list[_Append]) -> tuple[int, list[Future[None]]]:
+        """Writes those of the batch that continue the log; the head after them, and their futures."""
+        self._check_open()
+        # A refused append makes no log.
+        self._lock(create=any(seqno == self._start for seqno, _, _ in batch))
+        try:
+            self._catch_up(sync=False)
+            head = self._head()
+            frames: list[bytes] = []
+            accepted: list[Future[None]] = []
+            for seqno, payload, future in batch:
+                if seqno == head + len(frames):
+                    frames.append(frame(check_seqno(self._name, seqno), payload))
+                    accepted.append(future)
+            if frames:
+                self._writable_segment(head).write(frames)
+                self._seen = True
+            return head + len(frames), accepted
+        finally:
+            self._unlock()
+
+    def _explained(self, error: OSError) -> BaseException:
+        try:
+            with storage_errors(f"log {self._name}"):
+                raise error
+        except SeamarkError as told:
+            return told
 
     def _writable_segment(self, head: int) -> Segment:
         if not self._segments or self._segments[-1].full:
@@ -166,30 +186,35 @@ class DiskLog:
         if self._closed:
             raise Refused(f"log {self._name}: this handle is closed; open the log again")
 
-    @contextmanager
-    def _locked(self, *, shared: bool = False, create: bool = False) -> Iterator[None]:
-        """The file lock of the log that this handle has seen, or of the one that is there if it saw none."""
+    def _lock(self, *, shared: bool = False, create: bool = False) -> None:
+        """Takes the file lock of the log that this handle has seen, or of the one that is there if it saw none."""
         if self._pid != os.getpid():
             # A lock taken before a fork is one lock for both processes: this one needs its own.
             self._forget()
             self._pid = os.getpid()
-        while True:
-            if self._lock_fd < 0 and not self._open_lock(create):
-                yield
-                return
+        while self._lock_fd >= 0 or self._open_lock(create):
             fcntl.flock(self._lock_fd, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-            with suppress(FileNotFoundError):
+            try:
                 found = os.stat(self._lock_path)  # noqa: PTH116  a third of the cost, on every append
                 if (found.st_dev, found.st_ino) == self._lock_id:
-                    break
+                    return
+            except FileNotFoundError:
+                pass
             # Dropped meanwhile. The handle's own file is open, so the number of its inode was not given away.
             self._forget()
             self._dropped = self._seen
+
+    def _unlock(self) -> None:
+        if self._lock_fd >= 0:
+            fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+
+    @contextmanager
+    def _locked(self, *, shared: bool = False) -> Iterator[None]:
+        self._lock(shared=shared)
         try:
             yield
         finally:
-            if self._lock_fd >= 0:
-                fcntl.flock(self._lock_fd, fcntl.LOCK_UN)
+            self._unlock()
 
     def _open_lock(self, create: bool) -> bool:
         """False when the log does not exist and need not."""

@@ -37,6 +37,7 @@ _RESERVE = 1 << 20
 _WINDOW = 1 << 20
 _PAGE = 1 << 12
 _ZEROS = bytes(_WINDOW)
+_ZERO_HEADER = bytes(HEADER_SIZE)
 _RESTORE = "restore the file from a copy of the storage"
 
 
@@ -96,14 +97,15 @@ class Segment:
 
     def catch_up(self) -> bool:
         """Takes in the entries that other handles wrote. True when there were any."""
-        known, reach = len(self._offsets), HEADER_SIZE
         self._torn = 0
+        if os.pread(self._fd, HEADER_SIZE, self._end) == _ZERO_HEADER:
+            return False
+        known = len(self._offsets)
         window, base = b"", self._end
         last: Header | None = None
         while True:
             if self._end - base + HEADER_SIZE > len(window):
-                window, base = read_all(self._fd, reach, self._end), self._end
-                reach = _WINDOW
+                window, base = read_all(self._fd, _WINDOW, self._end), self._end
             header = header_at(window, self._end - base, str(self.path))
             if header is None:
                 break

@@ -12,7 +12,7 @@ import pytest
 
 from seamark.engines import Engines, open_engines
 from seamark.engines.frames import frame
-from seamark.errors import Corrupt, Gap, NewerFormat, SeamarkError
+from seamark.errors import Conflict, Corrupt, Gap, NewerFormat, SeamarkError
 
 START = 40
 
@@ -227,6 +227,28 @@ def test_threads_that_append_at_once_share_one_sync(tmp_path: Path, monkeypatch:
     assert [future.exception() for future in futures.values()] == [None] * 8
     assert len(syncs) == 2
     assert contents(tmp_path) == [b"first", *(b"%d" % n for n in range(1, 9))]
+
+
+def test_threads_that_append_one_number_at_once_have_one_winner(tmp_path: Path) -> None:
+    log = make(tmp_path, [b"first"]).logs.open("l")
+    answers = []
+    for seqno in range(1, 40):
+        threads = [
+            threading.Thread(target=lambda n=seqno, w=who: answers.append(log.append(n, b"%d" % w))) for who in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sum(answer.exception() is None for answer in answers) == 39
+    assert {type(answer.exception()) for answer in answers} == {type(None), Conflict}
+    assert len(contents(tmp_path)) == 40
+
+
+def test_a_refused_append_makes_no_log(tmp_path: Path) -> None:
+    log = open_engines(f"disk:{tmp_path / 'x'}").logs.open("l")
+    assert isinstance(log.append(3, b"x").exception(), Gap)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_failed_sync_is_not_acknowledged_and_leaves_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
