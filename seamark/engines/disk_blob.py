@@ -139,15 +139,21 @@ def _unnamed(folder: Path) -> Iterator[tuple[int, str]]:
     It has no name where the file system can do that, so that a process that dies leaves nothing; elsewhere it
     has one that no listing shows.
     """
+    inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fd = os.open(folder, os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o644)
+        fd = os.open(".", os.O_WRONLY | os.O_TMPFILE | os.O_CLOEXEC, 0o644, dir_fd=inside)
         temporary, source = None, f"/proc/self/fd/{fd}"
     except OSError as error:
+        # Some file systems say "not permitted" of a folder that was removed meanwhile.
+        if error.errno == errno.EPERM and os.fstat(inside).st_nlink == 0:
+            raise FileNotFoundError(errno.ENOENT, "the folder was removed", str(folder)) from error
         if error.errno not in _NO_NAMELESS_FILES:
             raise
         temporary = folder / f"{_TEMPORARY}{uuid.uuid4().hex}"
         source = str(temporary)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    finally:
+        os.close(inside)
     try:
         yield fd, source
     finally:
