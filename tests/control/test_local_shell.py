@@ -117,6 +117,7 @@ def test_get_shows_the_columns_of_the_crds(local: Local) -> None:
     assert heading == ["NAME", "PHASE", "ACTIVE", "CANDIDATE", "UPPER", "READY", "AGE"]
     listed = yaml.safe_load(local.ok("get", "collection", "-o", "yaml"))
     assert [item["metadata"]["name"] for item in listed["items"]] == ["orders"]
+    assert local.ok("get", "coll", "orders", "-o", "jsonpath={.spec.locationRef.name}") == "main\n"
     assert "No Shard" in local.ok("get", "shards")
     assert "orders" in local.ok("describe", "collection", "orders")
     assert "not running" in local.ok("status")
@@ -191,3 +192,48 @@ def test_the_story_through_a_killed_controller_and_a_second_one(local: Local) ->
     assert [path for path in (local.root / "runs").iterdir() if path.is_dir()] == []
     left = [path for path in (local.folder / "data").rglob("*") if path.is_file() and path.stat().st_size > 0]
     assert [path for path in left if "orders" in str(path.relative_to(local.folder))] == []
+
+
+def test_wait_ends_when_an_object_is_as_asked_for(local: Local) -> None:
+    local.ok("apply", "-f", str(local.folder / "shop.yaml"))
+    local.start()
+    assert (
+        local.ok("wait", "collection/orders", "--for", "Ready", "--timeout", "90") == "collection/orders Ready=True\n"
+    )
+    asked = ("wait", "coll/orders", "--for", "status.activeRendition=r1")
+    assert local.ok(*asked) == "collection/orders status.activeRendition=r1\n"
+    assert local.ok("wait", "rendition/orders-r9", "--for", "deleted") == "rendition/orders-r9 deleted\n"
+
+
+def test_wait_takes_no_status_that_is_older_than_the_spec(local: Local) -> None:
+    manifest = local.folder / "shop.yaml"
+    local.ok("apply", "-f", str(manifest))
+    local.start()
+    local.ok("wait", "collection/orders", "--for", "Ready", "--timeout", "90")
+    local.end()
+    manifest.write_text(MANIFEST.replace("retainSeconds: 0", "retainSeconds: 60"))
+    local.ok("apply", "-f", str(manifest))
+    result = local("wait", "collection/orders", "--for", "Ready", "--timeout", "0")
+    assert result.exit_code == 1
+    assert "its status is older than its spec" in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("collection/orders", "--for", "Ready"), 1, "it has no condition Ready (conditions: none)"),
+        (("collection/orders", "--for", "Ready"), 1, "no controller runs: start `seamark local run`"),
+        (("collection/orders", "--for", "status.activeRendition=r2"), 1, "status.activeRendition is not set"),
+        (("collection/orders", "--for", "deleted"), 1, "did not become deleted within 0 s: it is there"),
+        (("rendition/orders-r2", "--for", "Ready"), 1, "it is not there"),
+        (("collection/orders", "--for", "status."), 1, "cannot wait for 'status.'; known are a condition"),
+        (("orders", "--for", "Ready"), 2, "is not KIND/NAME"),
+    ],
+)
+def test_wait_says_what_it_saw_when_it_gives_up(
+    local: Local, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    local.ok("apply", "-f", str(local.folder / "shop.yaml"))
+    result = local("wait", *arguments, "--timeout", "0")
+    assert result.exit_code == code
+    assert message in result.output.replace("\n", " ")

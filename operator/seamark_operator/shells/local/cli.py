@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import signal
 import sys
 import threading
@@ -18,7 +19,7 @@ import yaml
 from rich.console import Console
 from rich.live import Live
 
-from seamark.errors import InvalidDefinition, SeamarkError
+from seamark.errors import InvalidDefinition, NotYet, SeamarkError
 from seamark_operator.adapters.local_objects import require
 from seamark_operator.api import constants as k
 from seamark_operator.control import Summary
@@ -27,6 +28,7 @@ from seamark_operator.settings import Settings
 from seamark_operator.shells.local import show
 from seamark_operator.shells.local.manifests import read_manifests
 from seamark_operator.shells.local.root import Root, run_controller
+from seamark_operator.shells.local.wait import parse_goal
 
 app = typer.Typer(
     help=(
@@ -109,12 +111,15 @@ def get(
     name: Annotated[str | None, typer.Argument(help="One object; all of the kind when absent.")] = None,
     root: RootOption = DEFAULT_ROOT,
     namespace: NamespaceOption = "default",
-    output: Annotated[str, typer.Option("--output", "-o", help="table, yaml or json.")] = "table",
+    output: Annotated[str, typer.Option("--output", "-o", help="table, yaml, json or jsonpath={.a.b}.")] = "table",
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Draw the table again whenever it changes.")] = False,
 ) -> None:
     """Show objects, with the columns that kubectl would show."""
-    if output not in ("table", "yaml", "json"):
-        raise typer.BadParameter(f"{output!r} is not one of table, yaml, json", param_hint="--output")
+    path = re.fullmatch(r"jsonpath=\{?(\.[^{}]+)\}?", output)
+    if output not in ("table", "yaml", "json") and path is None:
+        raise typer.BadParameter(
+            f"{output!r} is not one of table, yaml, json, jsonpath={{.a.b}}", param_hint="--output"
+        )
     opened = Root.open(root)
     kinds = _kinds(kind)
     if watch:
@@ -131,6 +136,10 @@ def get(
                 )
         return
     found = [obj for each in kinds for obj in _find(opened, each, name, namespace)]
+    if path is not None:
+        values = [show.lookup(obj, path.group(1)) for obj in found]
+        typer.echo("\n".join("" if each is None else str(each) for each in values))
+        return
     value: Any = found[0] if name is not None else {"kind": "List", "items": found}
     typer.echo(
         json.dumps(value, indent=2) if output == "json" else yaml.safe_dump(value, sort_keys=False), nl=output == "json"
@@ -175,6 +184,39 @@ def delete(
     typer.echo(f"{resolved.lower()}/{name} is being deleted; `seamark local run` finishes it")
     if wait:
         raise typer.Exit(1)
+
+
+@app.command()
+@plainly
+def wait(
+    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="One object, which need not be there yet.")],
+    goal: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            help="A condition (Ready, Rebuilding=False), a field (status.activeRendition=r2), or deleted.",
+        ),
+    ],
+    root: RootOption = DEFAULT_ROOT,
+    namespace: NamespaceOption = "default",
+    timeout: Annotated[float, typer.Option(min=0, help="Seconds after which it gives up, with exit code 1.")] = 30,
+) -> None:
+    """Wait until an object is as asked for. A status that is older than the spec is not taken for an answer."""
+    kind, slash, name = target.partition("/")
+    if not slash or not name:
+        raise typer.BadParameter(f"{target!r} is not KIND/NAME, for example collection/orders")
+    reached = parse_goal(goal)
+    opened, resolved = Root.open(root), _kind(kind)
+    deadline = time.monotonic() + timeout
+    while not (found := reached(opened.objects.get(resolved, namespace, name))).holds:
+        if time.monotonic() >= deadline:
+            hint = "" if opened.controller_pid() else "; no controller runs: start `seamark local run`"
+            raise NotYet(
+                f"{resolved.lower()}/{name} did not become {goal} within {timeout:g} s: {found.seen}{hint}; "
+                f"`seamark local describe {resolved.lower()} {name}` tells more"
+            )
+        time.sleep(0.2)
+    typer.echo(f"{resolved.lower()}/{name} {found.seen}")
 
 
 @app.command()
