@@ -110,7 +110,9 @@ def local_scene(work: Path, tell: Callable[[str], None], patience: float = 180.0
     memory = work / "subscriber.sqlite"
     control = LocalControl(root)
     keep = [sys.executable, "-m", "seamark.cli", "local", "run", "--root", str(root), "--interval", "0.5"]
-    operator = Keeper("operator", keep, work / "operator.log")
+    ledger = work / "ledger"
+    apps = _apps_with_ledger(work / "apps", ledger)
+    operator = Keeper("operator", keep, work / "operator.log", {"SEAMARK_SPARK_APPS": str(apps)})
     subscriber = Keeper("subscriber", _subscriber(location, memory), work / "subscriber.log")
     runs = root / "runs"
 
@@ -123,7 +125,7 @@ def local_scene(work: Path, tell: Callable[[str], None], patience: float = 180.0
         return living
 
     def starts() -> list[tuple[str, str]]:
-        return [("start", folder.name) for folder in sorted(runs.glob("*"), key=lambda f: f.stat().st_ctime)]
+        return [("start", name) for name in ledger.read_text().split()]
 
     def leftovers() -> list[str]:
         store = manifests / ".data" / "store"
@@ -230,6 +232,21 @@ def wait_until(done: Callable[[], object], seconds: float, what: Callable[[], st
     while not done():
         assert time.monotonic() < deadline, what()
         time.sleep(0.5)
+
+
+def _apps_with_ledger(folder: Path, ledger: Path) -> Path:
+    """The Spark apps, each of whose starts leaves a line in the ledger before the real app takes its place."""
+    folder.mkdir()
+    ledger.touch()
+    for app in ("ingest.py", "backfill.py"):
+        (folder / app).write_text(
+            "import os, sys\n"
+            f"with open({str(ledger)!r}, 'a') as ledger:\n"
+            "    ledger.write(sys.argv[sys.argv.index('--run-id') + 1] + '\\n')\n"
+            f"app = {str(ROOT / 'spark_apps' / app)!r}\n"
+            "os.execv(sys.executable, [sys.executable, app, *sys.argv[1:]])\n"
+        )
+    return folder
 
 
 def _subscriber(location: str, memory: Path) -> list[str]:
