@@ -49,7 +49,7 @@ def show_collection(name: Name, location: LocationOption, json_: JsonOption = Fa
     rows = [
         {"rendition": r.name, "role": r.role, "definition": r.definition_hash, "since": r.since, "upper": r.upper}
         | {"shards": len(r.shards), "parts": sum(s.parts for s in r.shards), "bytes": sum(s.bytes for s in r.shards)}
-        for r in found.renditions.values()
+        for r in sorted(found.renditions.values(), key=lambda each: (len(each.name), each.name))
     ]
     show(rows, ("rendition", "role", "definition", "since", "upper", "shards", "parts", "bytes"), as_json=False)
     show([{"hold": h, "from": t} for h, t in sorted(found.holds.items())], ("hold", "from"), as_json=False)
