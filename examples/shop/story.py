@@ -94,6 +94,7 @@ class Story:
         assert before != after, "the two times must differ"
         tell(f"   The same collection, read at two times: {len(before)} orders at {clock(first)},")
         tell(f"   {len(after)} orders at {clock(second)}. Both answers are exact, and will stay so.")
+        self._show("after more orders")
 
         tell("3. Somebody looks at the sums: `amount_cents` holds dollars. The manifest is corrected and applied.")
         tell("   Seamark builds the collection a second time, beside the first: a second *rendition*.")
@@ -124,6 +125,7 @@ class Story:
         assert "r1" in self._facts().renditions
         kept = self._objects_of("r1")
         assert kept, "the held rendition must have files"
+        self._show("while the auditor holds the first rendition")
         tell(f"   {len(kept)} stored objects. The auditor lets go of everything before the handover ...")
         self._move_hold(handover + 1)
         self._wait(lambda: "r1" not in self._facts().renditions, "r1 is collected")

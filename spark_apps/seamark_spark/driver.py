@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from seamark.errors import Dropped, Fenced, Gap, SeamarkError, StorageUnavailable
 from seamark.persist import Location, PartRef
+from seamark.persist.collect import sweep_orphans
 from seamark.storage import Collection, Slice
 from seamark.storage.metadata import ACTIVE, BUILDING, CONDEMNED, STANDBY
 from seamark.storage.sources.files import list_spans
@@ -92,9 +93,14 @@ class Driver:
         return min(shard.upper for shard in self.shards)
 
     def acquire(self, holder: str) -> None:
-        """Take every shard's write lock; an older driver with the same reentrance id is fenced by this."""
+        """Take every shard's write lock; an older driver with the same reentrance id is fenced by this.
+
+        Parts that a killed predecessor wrote and never committed can no longer be: they are deleted.
+        """
         reason = f"run {self.order.run_id}"
         self.epochs = [shard.acquire(self.order.reentrance_id, holder, reason=reason) for shard in self.shards]
+        for shard in self.shards:
+            sweep_orphans(self._location, shard)
 
     def release(self) -> None:
         """Give the locks back; a successor that took them already keeps them."""

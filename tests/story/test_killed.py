@@ -12,7 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import seamark
 from examples.shop.story import Story
+from seamark.persist.parts import prefix_of
+from seamark.storage import Collection
 from tests.cluster.control_plane import ControlPlane
 from tests.services.s3 import Minio
 from tests.story.stages import Scene, kill_group, kubernetes_scene, local_scene, wait_until
@@ -114,6 +117,7 @@ def tell_under_fire(scene: Scene, seed: int) -> None:
     for assassin in assassins:
         assert assassin.done == assassin.times, f"{assassin.what}: {assassin.done} kills of {assassin.times}"
     no_work_was_started_twice(scene)
+    no_part_was_orphaned(scene)
     scene.subscriber.stop()
     scene.delete()
     wait_until(lambda: not scene.leftovers(), 120, lambda: f"left behind: {scene.leftovers()}")
@@ -132,3 +136,14 @@ def no_work_was_started_twice(scene: Scene) -> None:
         assert found, name
         if event == "start" and int(found[2]) > 1 and ended:
             assert f"{found[1]}-a{int(found[2]) - 1}" in ended, f"{name} began before the attempt before it had ended"
+
+
+def no_part_was_orphaned(scene: Scene) -> None:
+    """What killed drivers wrote and never committed is gone; what the living one is about to commit may be there."""
+    with seamark.open(scene.stage.location) as place:
+        rendition = Collection.open(place, "orders").rendition("r2")
+        for shard in rendition.shards:
+            referenced = {part.key for batch in shard.state.batches for part in batch.parts}
+            stored = {info.key for info in place.blobs.list(prefix_of(shard.id))}
+            old = {key for key in stored - referenced if int(key.rsplit("/", 1)[1].split("-")[0]) < shard.epoch}
+            assert not old, f"orphans: {old}"
