@@ -25,10 +25,14 @@ from seamark_spark.lines import Piece
 from seamark_spark.locate import locate
 from seamark_spark.rows import BUCKET
 from seamark_spark.sharding import bucket
+from seamark_spark.workers import light
 from seamark_spark.write import Job, Target
 
 if TYPE_CHECKING:
     from seamark.storage import Definition, Slice
+
+SMALL_BYTES = 1 << 20
+"""Up to this many source bytes, one task does everything: moving rows between tasks would only take time."""
 
 TASK_BYTES = 64 << 20
 """Source bytes whose rows one writing task holds in memory."""
@@ -114,14 +118,15 @@ def run(
         times=tuple(one.time for one in ordered),
     )
     pieces = [Piece(number, one.path, one.start, one.end, one.digest) for number, one in enumerate(ordered)]
-    source = read(session, cut_large(session, pieces), max(parallel, total // lines.PIECE))
-    buckets = len(targets) * slots
-    tasks = min(buckets, max(parallel, slots * parallel))
-    key = definition.key or definition.schema().names
+    readers = 1 if total <= SMALL_BYTES else max(parallel, total // lines.PIECE)
+    source = read(session, cut_large(session, pieces), readers)
+    key = definition.key or job.schema.names
     rows = decode(source, definition).withColumn(BUCKET, bucket(key, len(targets), slots))
-    placed = rows.repartitionById(tasks, (fn.col(BUCKET) % tasks).cast("int"))
+    if readers > 1:
+        writers = min(len(targets) * slots, max(parallel, -(-total // TASK_BYTES)))
+        rows = rows.repartitionById(writers, (fn.col(BUCKET) % writers).cast("int"))
     try:
-        results = placed.mapInArrow(partial(write.write_rows, job), write.SPARK_SCHEMA).collect()
+        results = rows.mapInArrow(partial(write.write_rows, job), write.SPARK_SCHEMA).collect()
     except PySparkException as error:
         stated = data_error(str(error))
         found = locate(session, definition, pieces, read) if stated else None
@@ -136,6 +141,7 @@ def read(session: SparkSession, pieces: Sequence[Piece], tasks: int) -> DataFram
     """The lines of the pieces, read by about `tasks` tasks."""
     shares = lines.share_out(pieces, tasks)
 
+    @light
     def read_shares(batches: Iterable[Any]) -> Iterator[Any]:
         for batch in batches:
             for number in batch.column(0).to_pylist():

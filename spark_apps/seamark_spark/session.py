@@ -30,6 +30,12 @@ PACE = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 
+START = {
+    # Recording the place in our code of each column that a plan is made of takes longer than making the plan.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""Settings that only hold when the session starts with them."""
+
 LOCAL = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
@@ -49,7 +55,7 @@ def open_session(name: str) -> SparkSession:
     builder = SparkSession.builder.appName(conf.get("spark.app.name", name))
     if not conf.contains("spark.master"):
         builder = builder.master("local[*]")
-    for key, value in LOCAL.items() if local else ():
+    for key, value in {**START, **(LOCAL if local else {})}.items():
         if not conf.contains(key):
             builder = builder.config(key, value)
     return settle(builder.getOrCreate())

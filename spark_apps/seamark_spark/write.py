@@ -9,6 +9,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -22,6 +23,7 @@ from seamark.persist.schema import TIME
 from seamark.persist.shard import INLINE_WRITE
 from seamark_spark.envelope import add_each, upsert
 from seamark_spark.rows import BUCKET, LINE, OFFSET, ORDINAL, REASON
+from seamark_spark.workers import light
 
 SHOWN = 10
 """Refusals that a task reports."""
@@ -66,6 +68,7 @@ class Job:
     """The time of each slice, by ordinal."""
 
 
+@light
 def write_rows(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """One row per part written and per refusal. A task that refuses a row writes nothing."""
     collected = list(batches)
@@ -73,15 +76,28 @@ def write_rows(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Recor
         return
     rows = pa.Table.from_batches(collected)
     del collected
+    if rows.num_rows == 0:
+        return
     if rows.column(REASON).null_count < rows.num_rows:
         yield _refusals(rows)
         return
-    buckets = rows.column(BUCKET)
-    for number in sorted(pc.unique(buckets).to_pylist()):
-        mine = rows.filter(pc.equal(buckets, number)) if job.slots * len(job.targets) > 1 else rows
+    for number, mine in by_bucket(rows):
         shard = number // job.slots
         changes = changes_of(job, job.targets[shard], mine)
         yield _row(shard=shard, lines=mine.num_rows, **store(job, job.targets[shard], changes))
+
+
+def by_bucket(rows: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """The rows of each bucket, in one pass over the rows however many buckets there are."""
+    numbers = rows.column(BUCKET).to_numpy()
+    if numbers.min() == numbers.max():
+        yield int(numbers[0]), rows
+        return
+    order = np.argsort(numbers, kind="stable")
+    rows, numbers = rows.combine_chunks().take(pa.array(order)), numbers[order]
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(numbers)) + 1, [len(numbers)]])
+    for start, end in pairwise(starts):
+        yield int(numbers[start]), rows.slice(start, end - start)
 
 
 def changes_of(job: Job, target: Target, rows: pa.Table) -> pa.Table:

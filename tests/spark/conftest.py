@@ -13,11 +13,11 @@ import pytest
 def spark() -> Iterator[object]:
     from pyspark.sql import SparkSession
 
-    from seamark_spark.session import LOCAL, settle
+    from seamark_spark.session import LOCAL, START, settle
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("tests")
-    for key, value in LOCAL.items():
+    for key, value in {**START, **LOCAL}.items():
         builder = builder.config(key, value)
     session = settle(builder.getOrCreate())
     yield session
