@@ -99,7 +99,7 @@ def subscribe(
         collection = Collection.open(place, name)
         for changes in collection.subscribe(as_of, frontier=frontier, timeout=timeout):
             for row in changes.records.to_pylist():
-                typer.echo(json.dumps(row, default=_plain))
+                typer.echo(json.dumps(row, default=_plain, ensure_ascii=False))
             typer.echo(json.dumps({"frontier": changes.upper}))
             if resume is not None:
                 temporary = resume.with_suffix(".tmp")

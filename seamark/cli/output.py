@@ -27,7 +27,7 @@ def show(rows: Iterable[Mapping[str, Any]], columns: Sequence[str], *, as_json: 
     """Print rows, one JSON object a line or one table."""
     if as_json:
         for row in rows:
-            typer.echo(json.dumps(row, default=_plain))
+            typer.echo(json.dumps(row, default=_plain, ensure_ascii=False))
         return
     table = Table(*columns, box=None, header_style="bold")
     for row in rows:
