@@ -94,9 +94,14 @@ def test_a_follower_resumes_where_it_was_and_ctrl_c_leaves_nothing_broken(url: s
     resume = tmp_path / "resume"
     command = [sys.executable, "-m", "seamark.cli", "collection", "subscribe", "orders", "-l", url]
     follower = subprocess.Popen(
-        [*command, "--as-of", "15", "--resume", str(resume)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "--as-of", "15", "--resume", str(resume)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A run in the background ignores SIGINT, and its children would inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not (resume.exists() and resume.read_text() == "21"):
         assert time.monotonic() < deadline
         time.sleep(0.1)

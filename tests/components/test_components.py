@@ -85,7 +85,7 @@ def test_a_missing_program_is_an_error_that_names_its_package(monkeypatch: pytes
 
 
 def test_an_unknown_component_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(ComponentError, match="no component is named 'mini'; known are java, etcd, helm"):
+    with pytest.raises(ComponentError, match="no component is named 'mini'; known are java, etcd, postgresql, helm"):
         describe("mini")
 
 
