@@ -45,7 +45,7 @@ IN_IMAGE = "local:///opt/seamark/spark_apps/"
 POLL_SECONDS = 0.3
 GRACE_SECONDS = 10
 """Between the signal that asks a driver to end and the one that makes it."""
-PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "TZ", "JAVA_HOME", "SEAMARK_CACHE")
+PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR", "TZ", "JAVA_HOME", "JDK_JAVA_OPTIONS", "SEAMARK_CACHE")
 """All that a driver has from our environment: credentials reach it as its manifest says, or not at all."""
 LOCAL_CONF = {
     "spark.driver.host": "127.0.0.1",
