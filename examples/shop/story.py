@@ -269,8 +269,8 @@ def timeline(first: int, second: int, handover: int, last: int) -> list[str]:
         name: 2 + (when - begin) * width // (end - begin)
         for name, when in {"first": first, "second": second, "handover": handover, "last": last}.items()
     }
-    r1 = "r1  " + " " * 2 + "━" * (at["handover"] - 2) + "┫" + " built with the bug, then collected"
-    r2 = "r2  " + " " * (at["handover"]) + "┣" + "━" * (at["last"] - at["handover"]) + "▶ corrected"
+    r1 = " " * 2 + "━" * (at["handover"] - 2) + "┫ r1: built with the bug, then collected"
+    r2 = " " * at["handover"] + "┣" + "━" * (at["last"] - at["handover"]) + "▶ r2: corrected"
     axis = ["─"] * (width + 4)
     for name in at:
         axis[min(at[name], width + 3)] = "┴"
@@ -280,4 +280,4 @@ def timeline(first: int, second: int, handover: int, last: int) -> list[str]:
         while any(c != " " for c in labels[max(0, spot - 1) : spot + len(label) + 1]):
             spot += 1
         labels[spot : spot + len(label)] = label
-    return ["", "    " + r1[4:], "    " + r2[4:], "    " + "".join(axis), "    " + "".join(labels).rstrip(), ""]
+    return ["", "    " + r1, "    " + r2, "    " + "".join(axis), "    " + "".join(labels).rstrip(), ""]
