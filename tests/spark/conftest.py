@@ -8,6 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+# These sessions live for seconds: a JVM that compiles quickly needs half the CPU time of one that compiles well.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[object]:
@@ -15,7 +19,6 @@ def spark() -> Iterator[object]:
 
     from seamark_spark.session import LOCAL, START, settle
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[2]").appName("tests")
     for key, value in {**START, **LOCAL}.items():
         builder = builder.config(key, value)
