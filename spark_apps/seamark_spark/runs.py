@@ -160,11 +160,6 @@ def _judged(order: Order, kind: str, work: Work, location: Location) -> int:
 
 def _carry_out(order: Order, work: Work, location: Location, collection: Collection) -> Driver | None:
     """Do the work; the driver that did it, still holding its locks, or None when it was told to stop."""
-    if location.url.startswith("mem:"):
-        raise Refused(
-            f"location {location.url}: Spark's tasks are other processes, which cannot see it; use disk: or s3:"
-        )
-    collection = Collection.open(location, order.collection)
     check_wanted(collection, order)
     session = open_session(f"seamark {order.run_id}")
     stop = Stop()
