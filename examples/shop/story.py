@@ -203,7 +203,7 @@ class Story:
         slices, known = self.slices(), {}
         steps = progress()
         frontiers = [frontier for frontier, _ in steps]
-        assert handover in frontiers or any(f > handover for f in frontiers)
+        assert {handover, handover + 1} <= set(frontiers), "the live reader must switch in one step, at the handover"
         for frontier, print_ in steps:
             as_of = frontier - 1
             amount = check.WRONG if as_of < handover else check.RIGHT
